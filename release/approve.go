@@ -30,7 +30,8 @@ func (p *Publisher) ShowPlan(ctx context.Context, channel, hash string) (*approv
 }
 
 // Approve signs a waiting plan, and makes it if it has all signatures; with apply it only
-// makes it. Before, it verifies the bundles of the plan's release in the store. An empty hash
+// makes it. Before, it verifies the bundles of the plan's release in the store. A hash has at least
+// approval.Digits digits; an empty one
 // means the only waiting plan; if none waits, Approve completes the last one that was made
 // and interrupted. Errors wrap approval.ErrStale if the channel has moved on, and
 // approval.ErrNoKey if there is no key here that may sign.
@@ -39,7 +40,7 @@ func (p *Publisher) Approve(ctx context.Context, channel, hash string, apply boo
 		return nil, err
 	}
 	plans := p.Plans()
-	w, err := plans.Find(ctx, channel, hash)
+	w, err := plans.FindToSign(ctx, channel, hash)
 	if err == nil && w.Stale != "" {
 		hash, err = w.Hash, &Refusal{Cause: approval.ErrStale, Text: w.Stale, Mend: "run the command that made the plan again; it makes another"}
 	}
@@ -126,7 +127,9 @@ func (p *Publisher) completed(ctx context.Context, channel, hash string, why err
 	}
 	plan, err := p.Finish(ctx, channel)
 	if err == nil && hash == "" && !plan.Changed && errors.Is(why, approval.ErrStale) {
-		return nil, why
+		if _, why = p.Plans().Find(ctx, channel, ""); errors.Is(why, approval.ErrStale) {
+			return nil, why // of another plan
+		}
 	}
 	return plan, err
 }

@@ -3,6 +3,8 @@ package release
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -42,8 +44,13 @@ func TestApprovals(t *testing.T) {
 	if again := d.publish(t, o); again.Waiting == nil || again.Waiting.Hash != first.Waiting.Hash || again.Waiting.Has != 1 {
 		t.Errorf("again: %+v", again.Waiting)
 	}
-	if _, err := d.Approve(t.Context(), "stable", first.Waiting.Hash[:8], false); err != nil {
+	if _, err := d.Approve(t.Context(), "stable", first.Waiting.Hash[:32], false); err != nil {
 		t.Fatal(err)
+	}
+	for _, apply := range []bool{false, true} {
+		if _, err := d.Approve(t.Context(), "stable", first.Waiting.Hash[:31], apply); !errors.Is(err, approval.ErrShort) {
+			t.Errorf("too few digits: %v", err)
+		}
 	}
 	d.Sign = nil
 	if _, err := d.Approve(t.Context(), "stable", "", false); !errors.Is(err, approval.ErrNoKey) {
@@ -117,6 +124,39 @@ func TestPlanLife(t *testing.T) {
 	d.Sign = ann
 	if plan, err := d.Approve(t.Context(), "stable", again.Hash, false); err != nil || !plan.Changed {
 		t.Errorf("plan %+v, error %v", plan, err)
+	}
+}
+
+// TestPlanLeftBehind: the plan that an interrupted approval has made and not removed goes when
+// it is completed, and the same command again has nothing to do.
+func TestPlanLeftBehind(t *testing.T) {
+	d, ann, bob := released(t, "1.0.0")
+	d.Sign = ann
+	waits := d.publish(t, d.options(t, "1.1.0")).Waiting
+	left := map[string]string{}
+	for _, end := range []string{".json", ".ann.sig"} {
+		data, err := os.ReadFile(filepath.Join(d.root, "plans", "stable", waits.Hash+end))
+		if err != nil {
+			t.Fatal(err)
+		}
+		left["plans/stable/"+waits.Hash+end] = string(data)
+	}
+	d.Sign = bob
+	if _, err := d.Approve(t.Context(), "stable", waits.Hash, false); err != nil {
+		t.Fatal(err)
+	}
+	for _, hash := range []string{"", waits.Hash} {
+		for key, data := range left {
+			d.leave(t, key, data)
+		}
+		for range 2 {
+			if plan, err := d.Approve(t.Context(), "stable", hash, true); err != nil || plan.Changed {
+				t.Errorf("%q again: %+v, %v", hash, plan, err)
+			}
+		}
+		for info, err := range d.Store.List(t.Context(), "plans/", "") {
+			t.Errorf("%s is left, %v", info.Key, err)
+		}
 	}
 }
 

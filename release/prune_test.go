@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,8 +16,10 @@ import (
 	"time"
 
 	"tsmon/channels"
+	"tsmon/release/approval"
 	"tsmon/release/library"
 	"tsmon/release/upkeep"
+	"tsmon/signing/signingtest"
 	"tsmon/store/object"
 	"tsmon/store/object/objecttest"
 )
@@ -342,6 +345,31 @@ func TestPruneTakesTooLong(t *testing.T) {
 	d.Store = store
 	if got := versionsOf(d.prunes(t, upkeep.PruneOptions{Keep: 1})); got != "1.0.0 1.1.0 1.2.0" {
 		t.Errorf("the rest: %s", got)
+	}
+	d.sound(t, "stable")
+}
+
+// TestPruneBy: where operators sign, one of them must be here to prune, and the error says who
+// may; a key that only pauses is none of them. Nothing is announced by halves.
+func TestPruneBy(t *testing.T) {
+	d, ann, _ := released(t, "1.0.0", "1.1.0", "1.2.0", "1.3.0", "1.4.0")
+	_, stranger := signingtest.Sign(t, channels.Namespace)
+	nobody := func(context.Context, []string, []byte) (string, error) { return "", approval.ErrNoKey }
+	before := objecttest.Tree(t, d.Store)
+	for name, sign := range map[string]approval.Sign{"nobody": nobody, "a key that does not count": stranger} {
+		d.Sign = sign
+		_, err := d.Keeper().Prune(t.Context(), upkeep.PruneOptions{Keep: 1})
+		var refusal *Refusal
+		if !errors.Is(err, approval.ErrNoKey) || !errors.As(err, &refusal) || !strings.Contains(err.Error(), "may be signed by: ann, bob") || refusal.Mend == "" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if after := objecttest.Tree(t, d.Store); !maps.Equal(before, after) {
+		t.Error("something was written")
+	}
+	d.Sign = ann
+	if got := d.prunes(t, upkeep.PruneOptions{Keep: 1}); versionsOf(got) == "" {
+		t.Errorf("ann: %+v", got)
 	}
 	d.sound(t, "stable")
 }

@@ -101,7 +101,7 @@ func TestRepairByTwo(t *testing.T) {
 				t.Errorf("shown: %+v, %v", shown, err)
 			}
 			d.Sign = bob
-			plan, err := d.Approve(t.Context(), "stable", hash[:12], false)
+			plan, err := d.Approve(t.Context(), "stable", hash[:32], false)
 			if err != nil || !plan.Changed || plan.Action != channels.Repair {
 				t.Fatalf("bob: %+v, %v", plan, err)
 			}

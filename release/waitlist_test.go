@@ -81,7 +81,7 @@ func TestManyPlans(t *testing.T) {
 		t.Fatalf("waits: %+v", waits)
 	}
 	d.Sign = bob
-	for _, hash := range []string{model.Hash, model.Hash[:12]} {
+	for _, hash := range []string{model.Hash, model.Hash[:32]} {
 		counted(40, "plan show", func() error {
 			shown, err := d.ShowPlan(t.Context(), "stable", hash)
 			if err == nil && (shown.Hash != model.Hash || !slices.Equal(shown.Signed, []string{"ann"})) {
@@ -91,7 +91,7 @@ func TestManyPlans(t *testing.T) {
 		})
 	}
 	counted(100, "plan approve", func() error {
-		plan, err := d.Approve(t.Context(), "stable", waits.Hash[:12], false)
+		plan, err := d.Approve(t.Context(), "stable", waits.Hash[:32], false)
 		if err == nil && (!plan.Changed || plan.Version != "1.2.0") {
 			err = fmt.Errorf("plan: %+v", plan)
 		}

@@ -343,7 +343,7 @@ func (h *Heads) lookUp(ctx context.Context, name string) (err error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		h.absent.Add(name, h.now().Add(h.interval))
 	}
-	if err != nil && c.head.Load() == nil {
+	if err != nil && c.head.Load() == nil && c.ahead == nil { // else the next round goes on from there
 		return err
 	}
 	h.change(func(known map[string]*channel) { // an error of the log is retried by the next round
@@ -351,5 +351,8 @@ func (h *Heads) lookUp(ctx context.Context, name string) (err error) {
 			known[name] = c
 		}
 	})
+	if c.head.Load() == nil {
+		return err
+	}
 	return nil
 }

@@ -265,7 +265,7 @@ func (s *Releases) plans(r *http.Request) (any, error) {
 		w := Waiting{Plans: []PlanRow{}}
 		for _, plan := range all {
 			w.Plans = append(w.Plans, PlanRow{Hash: plan.Hash, Entry: rowOf(log, plan.Entry), Signed: plan.Signed, Missing: plan.Missing, Has: plan.Has, Needs: plan.Needs,
-				Expires: plan.Expires, Stale: plan.Stale, Command: "tsmon plan approve " + plan.Hash[:12] + " --channel " + log.Channel})
+				Expires: plan.Expires, Stale: plan.Stale, Command: "tsmon plan approve " + plan.Name() + " --channel " + log.Channel})
 		}
 		return w, nil
 	})

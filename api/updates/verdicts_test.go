@@ -2,8 +2,10 @@ package updates_test
 
 import (
 	"bytes"
+	"encoding/base64"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"tsmon/api/apitest"
@@ -49,6 +51,14 @@ func TestVerdictsAgree(t *testing.T) {
 				r.Platforms[key] = b
 			}
 			r.Version = "1.1.1"
+		}, false},
+		"zeros with the key's id": {func(key signing.PrivateKey, r *channels.Release) {
+			all(r, zeros(t, key, "6.6.6"))
+			r.Version = "6.6.6"
+		}, false},
+		"an old bundle": {func(key signing.PrivateKey, r *channels.Release) {
+			all(r, sign(key, signing.Comment{}))
+			r.Version = "9.9.9"
 		}, false},
 		"no signature":     {func(_ signing.PrivateKey, r *channels.Release) { all(r, "") }, false},
 		"half a signature": {func(_ signing.PrivateKey, r *channels.Release) { all(r, r.Platforms["linux-x86_64"].Signature[:40]) }, false},
@@ -106,6 +116,19 @@ func TestVerdictsAgree(t *testing.T) {
 			}
 		})
 	}
+}
+
+// zeros returns a signature of zeros that names a key, and a version.
+func zeros(tb testing.TB, key signing.PrivateKey, version string) string {
+	tb.Helper()
+	s := apitest.Must[signing.Signature](tb)(key.Sign(signing.Digest{1}, signing.Comment{Version: version}))
+	lines := strings.Split(s.File(), "\n")
+	for i, head := range map[int]int{1: 2 + 8, 3: 0} { // algorithm and the key's id stay
+		data := apitest.Must[[]byte](tb)(base64.StdEncoding.DecodeString(lines[i]))
+		clear(data[head:])
+		lines[i] = base64.StdEncoding.EncodeToString(data)
+	}
+	return base64.StdEncoding.EncodeToString([]byte(strings.Join(lines, "\n")))
 }
 
 // rerecord writes a record of a release, which it then names.

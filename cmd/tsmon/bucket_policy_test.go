@@ -53,6 +53,9 @@ func TestBucketPolicy(t *testing.T) {
 	if stdout, stderr, code = command(t, env, "tsmon", publish...); code != 0 || !strings.Contains(stdout, "fetched and verified as a client gets it") || strings.Contains(stderr, "warning:") {
 		t.Errorf("after the policy: code %d: %s%s", code, stdout, stderr)
 	}
+	if stdout, _, _ := command(t, env, "tsmon", "doctor"); strings.Contains(stdout, "anybody can read") {
+		t.Errorf("after the policy: doctor says %s", stdout)
+	}
 	for path, want := range map[string]int{"/stable/latest.json": 200, "/beta/latest.json": 200, "/releases/1.0.0/release.json": 200, "/log/stable/0000000001.json": 403, "/uploads/x": 403, "/staged/x": 403, "/plans/stable/x": 403, "/segments/stable/x": 403, "/": 403} {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, public+path, nil)
 		if err != nil {

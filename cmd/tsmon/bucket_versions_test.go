@@ -26,7 +26,8 @@ func TestBucketVersions(t *testing.T) {
 		t.Fatal(err)
 	}
 	server.MakeBucket("releases")
-	job := accounts{t, server, string(guide)}.as("ci")
+	guided := accounts{t, server, string(guide)}
+	job := guided.as("ci")
 	owner := credentials.Value{AccessKeyID: server.AccessKey, SecretAccessKey: server.SecretKey}
 	data := t.TempDir()
 	run := func(who credentials.Value, bucket string, args ...string) (stdout, stderr string, code int) {
@@ -62,6 +63,16 @@ func TestBucketVersions(t *testing.T) {
 	}
 	says(owner, "releases", "the bucket keeps no versions of log/: ")
 	says(job, "releases", "ok       storage: whether the bucket keeps versions of log/ is not known: these credentials may not ask")
+	for _, account := range []string{"server", "reader"} {
+		who := guided.as(account)
+		// follows: give them the rights of a CI job (release/README.md, Give each the rights that it needs)
+		says(who, "releases", "warning  storage: these credentials may read and not publish, as those of a server or a reader")
+		says(who, "releases", "ok       storage: whether the bucket keeps versions of log/ is not known: these credentials may not ask")
+		if stdout, _, code := run(who, "releases", "doctor"); strings.Contains(stdout, "error    storage") {
+			t.Errorf("code %d: %s", code, stdout)
+		}
+	}
+	says(job, "releases", "ok       storage: honours conditional writes")
 
 	if err := client.MakeBucket(t.Context(), "locked", minio.MakeBucketOptions{ObjectLocking: true}); err != nil {
 		t.Fatal(err)

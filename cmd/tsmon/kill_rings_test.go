@@ -230,7 +230,7 @@ func (k *kit) killRings(t *testing.T, story ringStory, args []string, killed fun
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
 	if args[1] == "prune" {
-		k.whole(t)
+		k.whole(t, k.reader(t))
 	}
 	again := func(what string) {
 		t.Helper()

@@ -12,6 +12,7 @@ import (
 
 	"tsmon/channels"
 	"tsmon/longtest"
+	"tsmon/release"
 	"tsmon/store/object"
 )
 
@@ -233,8 +234,11 @@ func killAt(t *testing.T, k *kit, moment int, ends string, args []string) (finis
 			t.Errorf("%s shows %q, neither what it showed, %q, nor what it is to show, %q", channel, after, before[channel], ends)
 		}
 	}
-	if slices.Contains([]string{"prune", "import", "mirror"}, args[1]) {
-		k.whole(t)
+	switch args[1] {
+	case "prune":
+		k.whole(t, k.reader(t))
+	case "import", "mirror": // what they left is young
+		k.whole(t, k.publisher(t))
 	}
 	k.mustLater(t, args...)
 	if got := k.verified(t, "stable"); got != ends {
@@ -249,10 +253,10 @@ func killAt(t *testing.T, k *kit, moment int, ends string, args []string) (finis
 }
 
 // whole wants every channel sound, but for manifests and lists that may be behind its log.
-func (k *kit) whole(t *testing.T) {
+func (k *kit) whole(t *testing.T, p *release.Publisher) {
 	t.Helper()
 	for _, channel := range []string{"stable", "beta"} {
-		report, err := k.reader(t).Keeper().Verify(t.Context(), channel)
+		report, err := p.Keeper().Verify(t.Context(), channel)
 		if err != nil {
 			t.Fatal(err)
 		}

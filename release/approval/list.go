@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -169,9 +170,19 @@ func (p Plans) Find(ctx context.Context, channel, hash string) (*Waiting, error)
 	case hash != "":
 		return nil, noPlan(channel, hash)
 	case len(all) > 0:
-		return nil, bundle.Refuse(ErrStale, "run the command that made it again, which makes another; `tsmon plan withdraw "+all[0].Hash[:12]+" --channel "+channel+"` removes it", "none of %s waits but %s: %s", channel, all[0].Hash[:12], all[0].Stale)
+		return nil, bundle.Refuse(ErrStale, "run the command that made it again, which makes another; `tsmon plan withdraw "+all[0].Name()+" --channel "+channel+"` removes it", "none of %s waits but %s: %s", channel, all[0].Name(), all[0].Stale)
 	}
 	return nil, bundle.Refuse(ErrNoPlan, "`tsmon plan list` shows the plans that wait", "none of %s waits", channel)
+}
+
+// FindToSign is Find for whoever signs or makes the plan that he has looked at: the hash has at
+// least Digits digits, or is empty.
+func (p Plans) FindToSign(ctx context.Context, channel, hash string) (*Waiting, error) {
+	if hash != "" && len(hash) < Digits {
+		return nil, bundle.Refuse(ErrShort, fmt.Sprintf("name at least %d digits of its HASH, as `tsmon plan list` prints them: a plan that begins like another is soon made", Digits),
+			"%.64s", hash)
+	}
+	return p.Find(ctx, channel, hash)
 }
 
 func noPlan(channel, hash string) error {

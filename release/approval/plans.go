@@ -30,10 +30,12 @@ import (
 // much time has passed.
 var ErrStale = errors.New("the plan is out of date")
 
-// ErrNoPlan means that no plan matches, ErrSeveral that several do.
+// ErrNoPlan means that no plan matches, ErrSeveral that several do, and ErrShort that the hash of
+// a plan to be signed has fewer than Digits digits.
 var (
 	ErrNoPlan  = errors.New("no such plan")
 	ErrSeveral = errors.New("several plans are meant")
+	ErrShort   = errors.New("too few digits of a plan's hash")
 )
 
 const (
@@ -43,6 +45,9 @@ const (
 	Life    = 7 * 24 * time.Hour
 	maxPlan = channels.MaxEntry // bytes
 	maxSig  = 4096              // bytes per signature
+	// Digits is how many digits of its hash name a plan that somebody signs. With half as many
+	// a thief could make two plans that begin alike, and show the harmless one.
+	Digits = 32
 )
 
 var planHash = regexp.MustCompile(`^[0-9a-f]{64}$`)
@@ -71,6 +76,9 @@ type Waiting struct {
 	Log  *channels.Log `json:"-"`
 	keys []string      // keys that signed it
 }
+
+// Name returns the digits of the plan's hash that name it.
+func (w *Waiting) Name() string { return w.Hash[:Digits] }
 
 // Plans reads and writes the plans of a store's channels, and signs them.
 type Plans struct {
@@ -228,7 +236,7 @@ func (p Plans) Read(ctx context.Context, log *channels.Log, hash string) (*Waiti
 	key := planKey(log.Channel, hash)
 	data, _, err := object.ReadAll(ctx, p.Store, key, maxPlan)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, bundle.Refuse(ErrNoPlan, "`tsmon plan list` shows the plans that wait", "%s of %s was withdrawn, or made", hash[:12], log.Channel)
+		return nil, bundle.Refuse(ErrNoPlan, "`tsmon plan list` shows the plans that wait", "%s of %s was withdrawn, or made", hash[:Digits], log.Channel)
 	}
 	if errors.Is(err, object.ErrTooLarge) {
 		return nil, fmt.Errorf("%w: %s is not a plan of %s", library.ErrStored, key, log.Channel)
@@ -276,7 +284,7 @@ func misplaced(log *channels.Log, e *channels.Entry) string {
 }
 
 // Made reports whether an entry of a channel was a plan whose hash begins with a text; without
-// hash, whether the newest entry was a plan.
+// hash, whether the newest entry was a plan. It removes what is left of that plan.
 func (p Plans) Made(ctx context.Context, channel, hash string) (bool, error) {
 	log, err := p.Channels.Load(ctx, channel)
 	if err != nil {
@@ -286,8 +294,12 @@ func (p Plans) Made(ctx context.Context, channel, hash string) (bool, error) {
 		e := &log.Entries[len(log.Entries)-1-i]
 		if !e.Entered.IsZero() {
 			payload, err := e.Payload()
-			if err != nil || strings.HasPrefix(library.SumOf(payload), hash) {
-				return err == nil, err
+			if err != nil {
+				return false, err
+			}
+			if sum := library.SumOf(payload); strings.HasPrefix(sum, hash) {
+				_ = p.remove(ctx, channel, sum) // what stays is out of date
+				return true, nil
 			}
 		}
 		if hash == "" {

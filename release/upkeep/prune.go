@@ -11,6 +11,7 @@ import (
 
 	"tsmon/channels"
 	"tsmon/manifest"
+	"tsmon/release/approval"
 	"tsmon/release/library"
 	"tsmon/store/object"
 )
@@ -299,26 +300,21 @@ func lastOffered(logs []*channels.Log) map[string]time.Time {
 
 // declare adds an entry to each log that has not announced the pruning of these versions, or
 // announced it too long ago. Whoever is about to move the channel to one of them conflicts
-// with that entry.
+// with that entry. It adds none unless the operator who works here may sign them all.
 func (w *pruning) declare(ctx context.Context, doomed []string) error {
-	for _, log := range w.logs {
+	entries := make([]*channels.Entry, len(w.logs))
+	for i, log := range w.logs {
+		var err error
+		if entries[i], err = w.announcement(ctx, log, doomed); err != nil {
+			return err
+		}
+	}
+	for i, log := range w.logs {
 		if log.Fed() {
-			continue // it needs none of them
+			continue
 		}
-		var versions []string
-		for _, version := range doomed {
-			if e := log.PrunedBy(version); e == nil || e.Action != channels.Prune || w.began.Sub(e.When).Abs() > PruneTime/2 {
-				versions = append(versions, version)
-			}
-		}
-		if len(versions) > 0 {
-			head := log.Head()
-			e := log.Next(channels.Entry{Action: channels.Prune, Who: w.Who, When: w.began, Origin: w.Origin, Pruned: versions,
-				Why: cmp.Or(w.o.Why, fmt.Sprintf("bundles of %d old releases are removed", len(versions))), Release: head.Release, Rollout: head.Rollout})
-			if err := w.Sign(ctx, log, &e); err != nil {
-				return err
-			}
-			longer, err := w.Channels.Enter(ctx, log, e)
+		if entries[i] != nil {
+			longer, err := w.Channels.Enter(ctx, log, *entries[i])
 			if err != nil {
 				return err
 			}
@@ -331,6 +327,34 @@ func (w *pruning) declare(ctx context.Context, doomed []string) error {
 		}
 	}
 	return nil
+}
+
+// announcement returns the signed entry that announces the pruning of versions in a log, nil if
+// it needs none. A plan would be of no use: the bundles go within PruneTime of the entry.
+func (w *pruning) announcement(ctx context.Context, log *channels.Log, doomed []string) (*channels.Entry, error) {
+	if log.Fed() {
+		return nil, nil
+	}
+	var versions []string
+	for _, version := range doomed {
+		if e := log.PrunedBy(version); e == nil || e.Action != channels.Prune || w.began.Sub(e.When).Abs() > PruneTime/2 {
+			versions = append(versions, version)
+		}
+	}
+	if len(versions) == 0 {
+		return nil, nil
+	}
+	head := log.Head()
+	e := log.Next(channels.Entry{Action: channels.Prune, Who: w.Who, When: w.began, Origin: w.Origin, Pruned: versions,
+		Why: cmp.Or(w.o.Why, fmt.Sprintf("bundles of %d old releases are removed", len(versions))), Release: head.Release, Rollout: head.Rollout})
+	if err := w.Sign(ctx, log, &e); err != nil {
+		return nil, approval.NobodySigns(err, log, &e)
+	}
+	has, needs, err := w.Channels.Approvals(log, e)
+	if err == nil && has < needs { // by the key of a server, which pauses alone
+		err = approval.NobodySigns(approval.ErrNotOperator, log, &e)
+	}
+	return &e, err
 }
 
 // stillPrunable returns those of the versions that no channel has come to need since,

@@ -158,7 +158,7 @@ func ExitCode(err error) int {
 	var problems manifest.Problems
 	is := func(target error) bool { return errors.Is(err, target) }
 	switch {
-	case errors.As(err, new(*usageError)), is(release.ErrConfig), is(approval.ErrSeveral), is(release.ErrNoFile), is(channels.ErrName), is(record.ErrName):
+	case errors.As(err, new(*usageError)), is(release.ErrConfig), is(approval.ErrSeveral), is(approval.ErrShort), is(release.ErrNoFile), is(channels.ErrName), is(record.ErrName):
 		return ExitUsage
 	case errors.As(err, new(*refused)), is(record.ErrExists), is(record.ErrConflict), is(object.ErrClock):
 		return ExitRefused

@@ -159,8 +159,16 @@ func (a *App) agentSign(ctx context.Context, keys []string, data []byte) (string
 	for _, plain := range signers {
 		signer, err := signing.NewSSHSigner(plain)
 		if err == nil && slices.Contains(keys, signer.Public().String()) {
-			return signer.Sign(channels.Namespace, data)
+			armored, err := signer.Sign(channels.Namespace, data)
+			if err != nil {
+				err = WithHint(fmt.Errorf("the agent at SSH_AUTH_SOCK has the key %s, and refuses to sign with it: %w", signer.Public().Fingerprint(), err),
+					"unlock the agent with `ssh-add -X`, confirm when it asks, or touch the token when it blinks; then run the same command again")
+			}
+			return armored, err
 		}
+	}
+	if len(signers) == 0 {
+		return "", fmt.Errorf("%w: TSMON_OPERATOR_KEY is not set, and the agent at SSH_AUTH_SOCK holds no key, or is locked (ssh-add -X)", approval.ErrNoKey)
 	}
 	return "", fmt.Errorf("%w: TSMON_OPERATOR_KEY is not set, and none of the %d keys of the agent is an operator's", approval.ErrNoKey, len(signers))
 }

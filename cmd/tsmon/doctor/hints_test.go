@@ -130,25 +130,35 @@ func TestSlowChecksums(t *testing.T) {
 	}
 }
 
-// TestPublicLog: a log that anybody can read is found, until it is closed.
-func TestPublicLog(t *testing.T) {
+// TestPrivateFolders: folders that anybody can read are found, until they are closed.
+func TestPrivateFolders(t *testing.T) {
 	c := newClinic(t)
 	var closed atomic.Bool
 	serving(t, c, func(next http.Handler) http.Handler {
 		sound := goodCaching(next)
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if strings.Contains(r.URL.Path, "/log/") && closed.Load() {
+			if closed.Load() && !strings.Contains(r.URL.Path, "/stable/latest.json") && !strings.Contains(r.URL.Path, "/releases/") {
 				w.WriteHeader(http.StatusForbidden)
 				return
 			}
 			sound.ServeHTTP(w, r)
 		})
 	})
-	const text = "anybody can read the log, which names who moved stable, when and why"
-	// follows: / and releases/ alone, with the policy in the guide (release/README.md, Configure the storage)
-	c.mends(doctor.Warning, "public address", text, "let everybody read stable/, beta/ and releases/ alone, with the policy in the guide (release/README.md, Configure the storage)")
+	folders := []string{"log/", "plans/", "segments/", "staged/", "uploads/"}
+	for _, folder := range folders[1:] {
+		if err := os.MkdirAll(filepath.Join(c.storage, folder, "x"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(c.storage, folder, "x", "y"), []byte("some"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, folder := range folders {
+		// follows: / and releases/ alone, with the policy in the guide (release/README.md, Configure the storage)
+		c.mends(doctor.Warning, "public address", "anybody can read "+folder+": ", "let everybody read stable/, beta/ and releases/ alone, with the policy in the guide (release/README.md, Configure the storage)")
+	}
 	closed.Store(true)
-	if report := listed(c.examine()); strings.Contains(report, text) {
+	if report := listed(c.examine()); strings.Contains(report, "anybody can read") {
 		t.Error(report)
 	}
 }

@@ -181,7 +181,7 @@ func (p publicArea) served(ctx context.Context, n *notes, name string, stored []
 	if first {
 		p.transport(n, got)
 		p.bundles(ctx, n, got.body)
-		p.private(ctx, n, name)
+		p.private(ctx, n)
 	}
 	if p.config.Channels[name].Rings {
 		p.rings(ctx, n, name)
@@ -408,19 +408,6 @@ func (p publicArea) bundles(ctx context.Context, n *notes, body []byte) {
 		n.warn("let the server honour Range requests, as MinIO, S3, nginx and `tsmon serve` do", "%d of %d bundles are served only whole: an interrupted download begins again", whole, ranged+whole)
 	} else if ranged > 0 {
 		n.ok("serves %s of %s, in parts too", cli.Count(ranged, "bundle", "bundles"), m.Version)
-	}
-}
-
-// private checks that the log of a channel can't be read without credentials.
-func (p publicArea) private(ctx context.Context, n *notes, name string) {
-	log := p.standing(ctx, name).log
-	if log == nil || log.Head() == nil {
-		return
-	}
-	n.at(p.config.PublicURL + "/" + channels.EntryKey(name, log.Head().Sequence))
-	if got, err := p.fetch(ctx, n.where, http.Header{}); err == nil && got.StatusCode == http.StatusOK && strings.Contains(string(got.body), `"sequence"`) {
-		n.warn("let everybody read "+strings.Join(p.config.ChannelNames(), "/, ")+"/ and releases/ alone, with the policy in the guide (release/README.md, Configure the storage)",
-			"anybody can read the log, which names who moved %s, when and why", name)
 	}
 }
 

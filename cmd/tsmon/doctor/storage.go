@@ -42,6 +42,11 @@ func (p storageArea) examine(ctx context.Context) []Finding {
 	case errors.Is(err, errOtherBytes):
 		n.fail("use a store that is consistent: what was written has to be read from then on", "%v", err)
 		return n.found
+	case errors.Is(err, errReadOnly):
+		n.warn("to publish with them, give them the rights of a CI job (release/README.md, Give each the rights that it needs)",
+			"these credentials may read and not publish, as those of a server or a reader")
+		p.protection(ctx, n)
+		return n.found
 	case err != nil:
 		n.failed(err, checkStorage)
 		return n.found
@@ -101,7 +106,10 @@ func clock(n *notes, ahead time.Duration) (bad bool) {
 	return false
 }
 
-var errOtherBytes = errors.New("the store returned different bytes than were just written")
+var (
+	errOtherBytes = errors.New("the store returned different bytes than were just written")
+	errReadOnly   = errors.New("the store may be read and not written")
+)
 
 // writeProbe writes new content to the probe and reads it back. Another
 // examination may be doing the same.
@@ -125,6 +133,9 @@ func (p storageArea) writeOnce(ctx context.Context) ([]byte, error) {
 		return nil, err
 	}
 	written, err := p.store.Swap(ctx, probeKey, before.ETag, data, probeAttributes)
+	if errors.Is(err, fs.ErrPermission) && strings.HasPrefix(p.config.Storage, "s3:") {
+		return nil, errReadOnly
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -70,8 +70,8 @@ func printNeeds(w io.Writer, need *approval.Need) {
 
 // printToApprove prints how to sign a waiting plan, and who may.
 func printToApprove(w io.Writer, wait *approval.Waiting) {
-	fmt.Fprintf(w, "  plan %s, until %s\n", wait.Hash[:12], wait.Expires.Format(time.RFC3339))
-	fmt.Fprintf(w, "  `tsmon plan approve %s --channel %s` by one of: %s\n", wait.Hash[:12], wait.Channel, strings.Join(wait.Missing, ", "))
+	fmt.Fprintf(w, "  plan %s, until %s\n", wait.Name(), wait.Expires.Format(time.RFC3339))
+	fmt.Fprintf(w, "  `tsmon plan approve %s --channel %s` by one of: %s\n", wait.Name(), wait.Channel, strings.Join(wait.Missing, ", "))
 	printRoot(w, wait.Quorums)
 }
 

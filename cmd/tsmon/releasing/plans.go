@@ -32,16 +32,16 @@ func PlanCommand(app *cli.App) *cobra.Command {
 			Short: "Sign a plan, and carry it out if that was the last signature",
 			Long: `Verify the bundles of a plan in the store and sign it with the key in
 TSMON_OPERATOR_KEY, or in the agent. With the last signature the channel moves.
-The first digits of HASH are enough. Without it, on a terminal, the only plan of the
+HASH may be shortened to 32 digits. Without it, on a terminal, the only plan of the
 channel is shown, as by ` + "`tsmon plan show`" + `, and signed once you have said yes.`,
-			Example: "  tsmon plan approve 3f9a\n  tsmon plan approve --channel beta",
+			Example: "  tsmon plan approve 3f9a61c07be24d5f8091a2b3c4d5e6f7\n  tsmon plan approve --channel beta",
 		}), planWithdrawCommand(app),
 		planMakeCommand(app, true, &cobra.Command{
 			Use:   "apply [HASH] [--channel CHANNEL]",
 			Short: "Carry out a plan that has all signatures, without signing it",
 			Long: `Carry out a plan that has all signatures. This is only needed if the command that added
 the last one was interrupted.`,
-			Example: "  tsmon plan apply 3f9a",
+			Example: "  tsmon plan apply 3f9a61c07be24d5f8091a2b3c4d5e6f7",
 		}))
 }
 
@@ -71,7 +71,7 @@ func planListCommand(app *cli.App) *cobra.Command {
 			}
 			rows := [][]string{{"PLAN", "CHANNEL", "ACTION", "VERSION", "BY", "SIGNED", "APPROVALS", "STATE"}}
 			for _, w := range all {
-				rows = append(rows, []string{w.Hash[:12], w.Channel, string(w.Entry.Action), w.Entry.Newest(), cli.OneLine(w.Entry.Who), strings.Join(w.Signed, ","), approvals(w), planState(w)})
+				rows = append(rows, []string{w.Name(), w.Channel, string(w.Entry.Action), w.Entry.Newest(), cli.OneLine(w.Entry.Who), strings.Join(w.Signed, ","), approvals(w), planState(w)})
 			}
 			return cmp.Or(app.Print(all, func(w io.Writer) { cli.Table(w, rows) }), errors.Join(failed...))
 		},
@@ -96,7 +96,7 @@ func planShowCommand(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "show [HASH] [--channel CHANNEL]",
 		Short:   "Show a plan, and what each client would get",
-		Example: "  tsmon plan show 3f9a",
+		Example: "  tsmon plan show 3f9a61c07be24d5f8091a2b3c4d5e6f7",
 		Args:    cli.Args(0, 1, "at most one HASH"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p, err := showing.Reader(cmd.Context(), app, nil)
@@ -280,7 +280,7 @@ func askToSign(ctx context.Context, app *cli.App, p *release.Publisher, channel 
 		if _, err := p.Plans().Find(ctx, channel, ""); errors.Is(err, approval.ErrNoPlan) {
 			return "", err
 		}
-		return "", cli.WithHint(cli.Usagef("name the plan to sign"), "`tsmon plan show --channel "+channel+"` shows it with its HASH; the first digits are enough")
+		return "", cli.WithHint(cli.Usagef("name the plan to sign"), "`tsmon plan show --channel "+channel+"` shows it with its HASH")
 	}
 	w, err := p.ShowPlan(ctx, channel, "")
 	if err != nil {
@@ -289,7 +289,7 @@ func askToSign(ctx context.Context, app *cli.App, p *release.Publisher, channel 
 	printWaiting(app.Stderr, w, p.Policies, verbose)
 	answer, err := cli.Ask(ctx, app.Stdin, app.Stderr, "\nSign this plan? [y/N] ")
 	if err == nil && !slices.Contains([]string{"y", "yes"}, strings.ToLower(answer)) {
-		err = cli.WithHint(cli.Refuse(errors.New("the plan was not signed")), "answer yes to sign it; `tsmon plan show "+w.Hash[:12]+" --channel "+channel+"` shows the plan again")
+		err = cli.WithHint(cli.Refuse(errors.New("the plan was not signed")), "answer yes to sign it; `tsmon plan show "+w.Name()+" --channel "+channel+"` shows the plan again")
 	}
 	return w.Hash, err
 }
@@ -310,7 +310,7 @@ func planWithdrawCommand(app *cli.App) *cobra.Command {
 		Short: "Remove a plan and its signatures",
 		Long: `Remove a plan and its signatures, whether it waits or is out of date. Anybody who may
 write to the store can do that; no operator's key is needed.`,
-		Example: "  tsmon plan withdraw 3f9a\n  tsmon plan withdraw 3f9a --channel beta --dry-run",
+		Example: "  tsmon plan withdraw 3f9a61c07be24d5f8091a2b3c4d5e6f7\n  tsmon plan withdraw 3f9a61c07be24d5f8091a2b3c4d5e6f7 --channel beta --dry-run",
 		Args:    cli.Args(1, 1, "one HASH"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p, err := showing.Reader(cmd.Context(), app, nil)
@@ -327,7 +327,7 @@ write to the store can do that; no operator's key is needed.`,
 				if dry {
 					verb = "would be removed"
 				}
-				fmt.Fprintf(out, "plan %s of %s: %s %s (entry %d), %s\n", w.Hash[:12], channel, w.Entry.Action, w.Entry.Newest(), w.Entry.Sequence, verb)
+				fmt.Fprintf(out, "plan %s of %s: %s %s (entry %d), %s\n", w.Name(), channel, w.Entry.Action, w.Entry.Newest(), w.Entry.Sequence, verb)
 			})
 		},
 	}

@@ -29,21 +29,37 @@ func (f *Wait) Check() error {
 	return nil
 }
 
-// Await waits for missing signatures of a plan if --wait is given, and returns the resulting
-// plan. If they don't come in time, the plan is kept and returned with an error. A complete
-// plan, or nil, is returned unchanged.
+// Await waits for missing signatures of a plan, and of the plans of channels that follow, if
+// --wait is given, and returns the resulting plan. If they don't come in time, the plan is kept
+// and returned with an error that names the one that waits. A complete plan, or nil, is returned
+// unchanged.
 func (f *Wait) Await(ctx context.Context, app *cli.App, p *release.Publisher, plan *release.Plan) (*release.Plan, error) {
-	if plan == nil || plan.Waiting == nil || f.Duration == 0 {
+	if plan == nil || f.Duration == 0 {
 		return plan, nil
 	}
-	w := plan.Waiting
-	approve := "`tsmon plan approve " + w.Hash[:12] + " --channel " + w.Channel + "`"
-	app.Say("%s waits for approvals, %s: %s by one of: %s", w.Channel, approvals(w), approve, strings.Join(w.Missing, ", "))
 	limited, cancel := context.WithTimeout(ctx, f.Duration)
 	defer cancel()
+	plan, err := f.awaitOne(ctx, limited, app, p, plan)
+	for i := 0; err == nil && i < len(plan.Followers); i++ {
+		var made *release.Plan
+		if made, err = f.awaitOne(ctx, limited, app, p, plan.Followers[i]); made != nil {
+			plan.Followers[i] = made
+		}
+	}
+	return plan, err
+}
+
+// awaitOne is Await of one channel, until limited ends.
+func (f *Wait) awaitOne(ctx, limited context.Context, app *cli.App, p *release.Publisher, plan *release.Plan) (*release.Plan, error) {
+	w := plan.Waiting
+	if w == nil {
+		return plan, nil
+	}
+	approve := "`tsmon plan approve " + w.Name() + " --channel " + w.Channel + "`"
+	app.Say("%s waits for approvals, %s: %s by one of: %s", w.Channel, approvals(w), approve, strings.Join(w.Missing, ", "))
 	made, err := p.Await(limited, plan)
 	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
-		return plan, cli.WithHint(cli.Refuse(fmt.Errorf("the plan %s still waits for approvals after %v", w.Hash[:12], f.Duration)),
+		return plan, cli.WithHint(cli.Refuse(fmt.Errorf("the plan %s of %s still waits for approvals after %v", w.Name(), w.Channel, f.Duration)),
 			approve+" signs it; the command that made it goes on waiting if it is run again")
 	}
 	return made, err
