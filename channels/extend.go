@@ -151,8 +151,9 @@ func (x extension) lacks(e *Entry) (has, needs int, err error) {
 	switch {
 	case e.Action == Advance && x.isStep(e):
 		return 0, 0, nil
-	case e.Action == Follow && e.Leader != "" && e.From == force.Follows:
-		return x.lacksLeader(e)
+	case e.Action == Follow && e.Leader != "" && e.From == force.Follows && has < needs:
+		led, needs, err := x.lacksLeader(e)
+		return max(has, led), needs, err // its own operators may sign it, too
 	case e.Action == Pause && x.isPause(e):
 		for _, key := range force.Servers {
 			if slices.Contains(e.signers, key) {

@@ -36,6 +36,26 @@ func (p Plans) List(ctx context.Context, channel string) (all []*Waiting, more b
 	return p.list(ctx, channel, "")
 }
 
+// Names returns the channels that plans of the store are for, sorted.
+func (p Plans) Names(ctx context.Context) (names []string, err error) {
+	for after := ""; ; {
+		name := ""
+		for info, err := range p.Store.List(ctx, planRoot, after) {
+			if err != nil {
+				return nil, fmt.Errorf("list the plans: %w", err)
+			}
+			name, _, _ = strings.Cut(strings.TrimPrefix(info.Key, planRoot), "/")
+			break
+		}
+		if name == "" {
+			return names, nil
+		}
+		if after = planRoot + name + "0"; channels.CheckName(name) == nil {
+			names = append(names, name)
+		}
+	}
+}
+
 // list is List for the plans whose hash begins with a text.
 func (p Plans) list(ctx context.Context, channel, hash string) (all []*Waiting, more bool, err error) {
 	log, broken, err := p.load(ctx, channel)

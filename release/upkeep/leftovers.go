@@ -3,13 +3,17 @@ package upkeep
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
+	"net/url"
 	"slices"
 	"strings"
 
+	"tsmon/channels"
+	"tsmon/manifest"
 	"tsmon/release/bundle"
 	"tsmon/release/library"
 	"tsmon/store/object"
@@ -21,6 +25,9 @@ import (
 // records go, and all bundles that no log entry names, unless the version is doomed. Of any
 // other version, bundles go that neither its record nor its staging records name.
 func (w *pruning) leftovers(ctx context.Context, doomed []string) error {
+	if err := w.readLinks(ctx); err != nil {
+		return err
+	}
 	offered, named := lastOffered(w.logs), library.NamedFiles{}
 	for _, log := range w.logs {
 		named.Add(log)
@@ -54,11 +61,61 @@ func (w *pruning) leftovers(ctx context.Context, doomed []string) error {
 	return nil
 }
 
+// readLinks reads the manifests of channels that have no log: somebody wrote them before the
+// channel is moved for the first time, and its clients get what they link.
+func (w *pruning) readLinks(ctx context.Context) error {
+	for after := ""; ; {
+		folder, err := nextFolder(ctx, w.Library.Store, after)
+		if err != nil || folder == "" {
+			return err
+		}
+		after = folder + "0" // sorts behind all that is in the folder
+		if channels.CheckName(folder) != nil || slices.ContainsFunc(w.logs, func(log *channels.Log) bool { return log.Channel == folder }) {
+			continue
+		}
+		shown, err := w.Channels.Peek(ctx, folder)
+		if err != nil {
+			return err
+		}
+		for _, pointer := range channels.Distinct(shown) {
+			var m manifest.Manifest // clients may take more than manifest.Decode does
+			if json.Unmarshal(pointer.Data, &m) != nil {
+				continue
+			}
+			for _, platform := range m.Platforms {
+				if u, err := url.Parse(platform.URL); err == nil {
+					w.linked = append(w.linked, u.Path)
+				}
+			}
+		}
+	}
+}
+
+// nextFolder returns the first folder of a store with an object behind a key, empty if there is
+// none.
+func nextFolder(ctx context.Context, store object.Store, after string) (string, error) {
+	for info, err := range store.List(ctx, "", after) {
+		if err != nil {
+			return "", fmt.Errorf("list the folders: %w", err)
+		}
+		if folder, _, found := strings.Cut(info.Key, "/"); found {
+			return folder, nil
+		}
+	}
+	return "", nil
+}
+
+// isLinked reports whether a manifest that readLinks found offers an object, or the bundle that
+// it is the signature of.
+func (w *pruning) isLinked(key string) bool {
+	return slices.ContainsFunc(w.linked, func(path string) bool { return strings.HasSuffix(path, "/"+strings.TrimSuffix(key, ".sig")) })
+}
+
 // leave adds objects to the leftovers unless they, or the bundles that they are the
 // signatures of, are needed.
 func (w *pruning) leave(objects []object.Info, needed func(key string) bool) {
 	for _, info := range objects {
-		if !needed(info.Key) && !needed(strings.TrimSuffix(info.Key, ".sig")) {
+		if !needed(info.Key) && !needed(strings.TrimSuffix(info.Key, ".sig")) && !w.isLinked(info.Key) {
 			w.report.Leftovers = append(w.report.Leftovers, info.Key)
 		}
 	}

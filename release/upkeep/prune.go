@@ -77,6 +77,7 @@ type pruning struct {
 	logs   []*channels.Log
 	astray []object.Info // among the releases, in no version's folder
 	report *PruneReport
+	linked []string // paths of what manifests of channels without a log offer
 	// unshown are versions that no channel has shown, no plan waits for, and that are complete.
 	unshown []string
 }

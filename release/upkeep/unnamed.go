@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"slices"
 	"strings"
 
@@ -90,7 +89,7 @@ func (w *pruning) unnamed(ctx context.Context) error {
 		return err
 	}
 	for _, info := range w.astray {
-		if w.began.Sub(info.ModTime) >= leftoverAge {
+		if w.began.Sub(info.ModTime) >= leftoverAge && !w.isLinked(info.Key) {
 			w.report.Leftovers = append(w.report.Leftovers, info.Key)
 		}
 	}
@@ -128,11 +127,17 @@ func (w *pruning) whole(ctx context.Context) error {
 	return nil
 }
 
-// planned returns the versions that a plan waits to show.
+// planned returns the versions that a plan waits to show, also on a channel that tsmon.yaml
+// here does not name.
 func (w *pruning) planned(ctx context.Context) (map[string]bool, error) {
 	found := map[string]bool{}
-	for _, name := range slices.Sorted(maps.Keys(w.Channels.Trust)) {
-		plans := approval.Plans{Store: w.Library.Store, Channels: w.Channels, Root: w.Channels.Trust[name].Root, Now: w.Now}
+	plans := approval.Plans{Store: w.Library.Store, Channels: w.Channels, Now: w.Now}
+	names, err := plans.Names(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		plans.Root = w.Channels.Trust[name].Root
 		all, _, err := plans.List(ctx, name)
 		if err != nil {
 			return nil, err
