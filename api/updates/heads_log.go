@@ -59,7 +59,7 @@ func (h *Heads) readLog(ctx context.Context, c *channel, at *pointer) error {
 	c.reading.Lock()
 	defer c.reading.Unlock()
 	if h.follower.strange(c.name) {
-		c.broken = fmt.Errorf("%w: operators are configured, and no channel %s: name it in tsmon.yaml, or remove it from the store", channels.ErrUnsigned, c.name)
+		c.broken = fmt.Errorf("%w: operators are configured, and no channel %s: name it in tsmon.yaml; only if nobody knows it, remove it from the store", channels.ErrUnsigned, c.name)
 		h.alarms.Raise(channels.LogPrefix(c.name), at.stored.ETag, alarm.Unsigned, c.broken)
 		return nil
 	}

@@ -111,7 +111,7 @@ func testStrangeChannels(t *testing.T, w *apitest.World) {
 			if got := w.ServeUpdates(t).Get("/updates/releases/1.0.0/evil.exe"); got.Status != http.StatusNotFound {
 				t.Errorf("its file: %d %.200s", got.Status, got.Body)
 			}
-			if !strings.Contains(w.Logged.String(), "operators are configured, and no channel evil: name it in tsmon.yaml, or remove it from the store") {
+			if !strings.Contains(w.Logged.String(), "operators are configured, and no channel evil: name it in tsmon.yaml; only if nobody knows it, remove it from the store") {
 				t.Error(w.Logged.String())
 			}
 			reset(t, w.Objects, rightful)

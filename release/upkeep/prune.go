@@ -78,6 +78,7 @@ type pruning struct {
 	astray []object.Info // among the releases, in no version's folder
 	report *PruneReport
 	linked []string // paths of what manifests of channels without a log offer
+	ahead  error    // manifests show an entry that a log lacks, whose end is lost then
 	// unshown are versions that no channel has shown, no plan waits for, and that are complete.
 	unshown []string
 }
@@ -229,6 +230,10 @@ func (w *pruning) kept(ctx context.Context) (map[string]bool, error) {
 		shown, err := w.Channels.Peek(ctx, name)
 		if err != nil {
 			return nil, err
+		}
+		end := logs[i].End().Sequence
+		if last := channels.Ahead(shown, end); last > end {
+			w.ahead = fmt.Errorf("%w: clients of %s are shown entry %d, which is missing", channels.ErrLog, name, last)
 		}
 		for _, version := range append(keptBy(logs[i], w.o.Keep), versionsIn(shown)...) {
 			kept[version] = true

@@ -27,7 +27,7 @@ var (
 // channel: files, records, and whole releases that no channel has shown. Servers show none of it;
 // where clients read the bucket itself, it does. What was written within a day may be of a
 // publish that is under way, and is passed over, as are what is staged and what a plan waits to
-// show. While the log of a channel is lost or can't be read it finds nothing: that log may name
+// show. While the log of a channel, or its end, is lost or can't be read it finds nothing: that log may name
 // it.
 func (k Keeper) Unnamed(ctx context.Context) (found []Finding, err error) {
 	if !k.signed() {
@@ -114,8 +114,11 @@ func (w *pruning) unnamed(ctx context.Context) error {
 	return nil
 }
 
-// whole returns an error if the log of a channel was removed.
+// whole returns an error if the log of a channel, or the end of one, was removed.
 func (w *pruning) whole(ctx context.Context) error {
+	if w.ahead != nil {
+		return w.ahead
+	}
 	for name := range w.Channels.Trust {
 		if slices.ContainsFunc(w.logs, func(log *channels.Log) bool { return log.Channel == name }) {
 			continue
