@@ -128,7 +128,7 @@ func (p planner) mayStage(s *state, o StageOptions) error {
 	}
 	if len(p.completeness(s, nil).Targets) == 0 {
 		return refuse(ErrConfig, "name all that the matrix builds in tsmon.yaml, such as channels: {"+s.channel+": {targets: [windows-x86_64, linux-x86_64]}}; or leave --publish out, and run `tsmon release publish --version "+o.Version+" --channel "+s.channel+"` once all is staged",
-			"%s requires no targets in tsmon.yaml, so that nobody knows when a release is complete", s.channel)
+			"%s requires no targets in tsmon.yaml, so nobody knows when a release is complete", s.channel)
 	}
 	return p.forward(s, o.Version, o.Rollout)
 }

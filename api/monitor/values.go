@@ -122,7 +122,7 @@ func (v *values) current(r *http.Request, who caller) (any, error) {
 	answer, wrong := value{}, problems{}
 	switch err := series.ValidWants([]series.Want{want}); {
 	case query.CalcField == "" || query.Measurement == "":
-		return nil, web.Invalid("%s", err)
+		return nil, web.Invalid("it needs measurement and calc_field")
 	case err != nil:
 		wrong.add(query.CalcField, err.Error())
 		wrong.log(r)

@@ -192,6 +192,10 @@ func testBadVariables(t *testing.T, w *apitest.World) {
 	if h := ana.Post("/multipleDataTs", apitest.Raw("["+strings.Join(many, ",")+"]")).Header.Get(problemsHeader); len(h) > 4<<10+10 || !strings.HasSuffix(h, ",*") {
 		t.Errorf("the header for many has %d bytes", len(h))
 	}
+	// The name of the member in other requests is not that of this one.
+	if text := ana.Post("/dataTs", apitest.Raw(`{"measurement":"tanque","field":"nivel"}`)).WantFailure(t, 500); !strings.Contains(text, "calc_field") {
+		t.Error(text)
+	}
 	got := ana.Post("/dataTs", apitest.Raw(`{"measurement":"_internal","calc_field":"x"}`))
 	got.WantData(t, `{"x":{"value":null}}`)
 	if h := got.Header.Get(problemsHeader); !strings.HasPrefix(h, "x=") {

@@ -133,7 +133,7 @@ func settingPages(t *testing.T) string {
 	}
 	var b strings.Builder
 	b.WriteString("# Settings\n\n" + generated + "Of `tsmon.yaml`, and the variables that override it. Defaults are those with\n`TSMON_DATA=/var/lib/tsmon`.\n\n| setting | variable | default | |\n|---|---|---|---|\n")
-	rows, named, words := 0, spoken(file), regexp.MustCompile(`\b[A-Z][a-z][A-Za-z]*\b`)
+	rows, named, words := 0, spoken(file), regexp.MustCompile(`\b[A-Z]+[a-z][A-Za-z]*\b`)
 	var list func(prefix, of string)
 	list = func(prefix, of string) {
 		for _, f := range types[of].Fields.List {
@@ -183,7 +183,12 @@ func spoken(file *ast.File) map[string]string {
 			if n.Tag == nil || len(n.Names) != 1 {
 				break
 			}
-			if name := reflect.StructTag(strings.Trim(n.Tag.Value, "`")).Get("yaml"); name != "" && name != "-" && name != "url" {
+			tag := reflect.StructTag(strings.Trim(n.Tag.Value, "`"))
+			name := tag.Get("yaml")
+			if name == "" || name == "-" { // only a variable sets it
+				name, _, _ = strings.Cut(tag.Get("env"), ",")
+			}
+			if name != "" && name != "url" && names[n.Names[0].Name] == "" {
 				names[n.Names[0].Name] = "`" + name + "`"
 			}
 		case *ast.ValueSpec:

@@ -63,6 +63,9 @@ func TestServeHints(t *testing.T) {
 		"address": {listen: taken.Addr().String(), mended: "127.0.0.1:0", code: 1,
 			// follows: choose another address with --listen
 			hint: "choose another address with --listen"},
+		"address without a host": {listen: "8081", mended: "127.0.0.1:0", code: 2,
+			// follows: write HOST:PORT, such as 127.0.0.1:8080
+			hint: "write HOST:PORT, such as 127.0.0.1:8080"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -424,7 +424,7 @@ func TestServeRefuses(t *testing.T) {
 	}{
 		"in the open":          {[]string{"--listen", "0.0.0.0:0"}, nil, "TSMON_TLS_CERT"},
 		"every address":        {[]string{"--listen", ":0"}, nil, "TSMON_TLS_CERT"},
-		"no port":              {[]string{"--listen", "localhost"}, nil, "port"},
+		"no port":              {[]string{"--listen", "localhost"}, nil, "write HOST:PORT"},
 		"an origin with *":     {nil, []string{"TSMON_CORS_ORIGINS=https://*.example.com"}, "exact origins"},
 		"an origin with /":     {nil, []string{"TSMON_CORS_ORIGINS=https://a.example.com/"}, "exact origins"},
 		"all origins":          {nil, []string{"TSMON_CORS_ORIGINS=*"}, "exact origins"},

@@ -199,7 +199,7 @@ func (p Plans) Find(ctx context.Context, channel, hash string) (*Waiting, error)
 // least Digits digits, or is empty.
 func (p Plans) FindToSign(ctx context.Context, channel, hash string) (*Waiting, error) {
 	if hash != "" && len(hash) < Digits {
-		return nil, bundle.Refuse(ErrShort, fmt.Sprintf("name at least %d digits of its HASH, as `tsmon plan list` prints them: a plan that begins like another is soon made", Digits),
+		return nil, bundle.Refuse(ErrShort, fmt.Sprintf("name at least %d digits of its HASH, as `tsmon plan list` prints them: another plan whose hash begins with the same few digits is easily made", Digits),
 			"%.64s", hash)
 	}
 	return p.Find(ctx, channel, hash)

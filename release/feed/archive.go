@@ -133,6 +133,9 @@ func (o *opened) data(name string, size, limit int64) ([]byte, error) {
 // header reads the first member.
 func (o *opened) header() (h Header, err error) {
 	name, size, err := o.next()
+	if errors.Is(err, zstd.ErrMagicMismatch) || errors.Is(err, tar.ErrHeader) {
+		return h, fmt.Errorf("%w, or not one of `tsmon release export`", ErrDamaged)
+	}
 	if err != nil {
 		return h, damaged(err)
 	}

@@ -124,6 +124,9 @@ func runSeries(ctx context.Context, app *cli.App, name, path, precision string, 
 	if r.Expired {
 		app.Warn([]string{"some samples were left out: " + w.expired.Error()})
 	}
+	if unit == time.Nanosecond && w.written > 0 && !w.later {
+		app.Warn([]string{"all times are in 1970: if they are not in ns, write the values again with --precision s, ms or us"})
+	}
 	return app.Print(r, func(w io.Writer) {
 		fmt.Fprintf(w, "wrote %s to %s\n", cli.Count(r.Samples, "sample", "samples"), r.Database)
 	})
@@ -169,6 +172,7 @@ type batchWriter struct {
 	database string
 	written  int
 	expired  error // set if some were left out
+	later    bool  // a time is not in 1970
 }
 
 func (w *batchWriter) writeAll(ctx context.Context, samples iter.Seq2[series.Sample, error]) error {
@@ -181,6 +185,9 @@ func (w *batchWriter) writeAll(ctx context.Context, samples iter.Seq2[series.Sam
 			return fmt.Errorf("samples %d to %d: %w", w.written+1, w.written+len(batch), err)
 		}
 		w.written += len(batch)
+		for _, s := range batch {
+			w.later = w.later || s.Time.Before(time.Unix(0, 0)) || s.Time.Sub(time.Unix(0, 0)) >= 366*24*time.Hour
+		}
 		return nil
 	})
 	return cmp.Or(err, ctx.Err())

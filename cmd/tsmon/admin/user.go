@@ -169,8 +169,8 @@ func userDisableCommand(app *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "disable SCHEMA EMAIL",
 		Short: "Disable a user and revoke its access tokens",
-		Long: `Disable a user: it can't log in any more, and its access tokens stop working. If the
-user is disabled already, nothing changes.`,
+		Long: `Disable a user: it can't log in any more, and its access tokens stop working
+within a minute. If the user is disabled already, nothing changes.`,
 		Example: "  tsmon user disable acueducto ana@example.com",
 		Args:    cli.Args(2, 2, "a SCHEMA and an EMAIL"),
 		RunE: func(cmd *cobra.Command, args []string) error {

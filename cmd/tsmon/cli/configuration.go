@@ -85,12 +85,16 @@ func checkChannels(c *config.Config) (found config.Mistakes) {
 	return found
 }
 
+// missingKey reports whether a trusted key is the name of a file that is not there.
+func missingKey(text, key string) bool { return text == key && strings.HasSuffix(key, ".pub") }
+
 // checkKeys returns a mistake for each trusted key that can't be read or is no
 // public key. It quotes none of them, in case one is private.
 func checkKeys(c *config.Config) (found config.Mistakes) {
 	for n, key := range c.TrustedKeys {
 		m := config.Mistake{Setting: "trusted_keys." + strconv.Itoa(n)}
 		text, err := TextOrFile(key.Key)
+		m.Mend = HintFor(err)
 		if err == nil {
 			_, err = signing.ParsePublicKey(text)
 			m.Mend = "write the pubkey of tauri.conf.json, the RW… line of a .pub file, or the path of that file"
@@ -103,7 +107,7 @@ func checkKeys(c *config.Config) (found config.Mistakes) {
 			continue
 		}
 		m.Text = fmt.Sprintf("trusted key %d: %v", n+1, err)
-		if strings.HasSuffix(key.Key, ".pub") && text == key.Key {
+		if missingKey(text, key.Key) {
 			m.Text = fmt.Sprintf("trusted key %d: there is no file %s", n+1, key.Key)
 		}
 		found = append(found, m)

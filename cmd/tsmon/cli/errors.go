@@ -196,6 +196,8 @@ func HintFor(err error) string {
 		return format.Mend
 	case errors.As(err, &broken):
 		return upkeep.MendLog(err, broken.Channel)
+	case errors.Is(err, fs.ErrPermission) && errors.As(err, new(*fs.PathError)):
+		return "check the permissions of the file or folder, and which user runs tsmon"
 	}
 	for _, h := range hints {
 		if errors.Is(err, h.is) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"regexp"
 	"runtime"
 	"strings"
@@ -24,6 +25,9 @@ func Keyring(keys config.TrustedKeys) (signing.Keyring, error) {
 		if err != nil {
 			return nil, fmt.Errorf("trusted key %d: %w", i+1, err)
 		}
+		if missingKey(text, key.Key) {
+			return nil, WithHint(Usagef("trusted key %d: there is no file %s", i+1, text), "write the pubkey of tauri.conf.json, the RW… line of a .pub file, or the path of that file")
+		}
 		texts[i] = signing.KeyText{Key: text, From: key.From, Until: key.Until}
 	}
 	ring, err := signing.ParseKeyring(texts)
@@ -39,8 +43,12 @@ func TextOrFile(text string) (string, error) {
 	if len(text) > 4096 || strings.ContainsAny(text, "\n\x00") {
 		return text, nil
 	}
-	if info, err := os.Stat(text); err == nil && info.Mode().IsRegular() {
+	info, err := os.Stat(text)
+	switch {
+	case err == nil && info.Mode().IsRegular():
 		return KeyFile(text)
+	case errors.Is(err, fs.ErrPermission) && filepath.IsAbs(text): // a key is none, also in a folder that can't be read
+		return text, &fs.PathError{Op: "find", Path: "the file that it names", Err: fs.ErrPermission}
 	}
 	return text, nil
 }
@@ -133,7 +141,11 @@ func privateKeyText(c *config.Config, file string) (source, path, text string, e
 		return file, file, text, err
 	case c.Signing.Key != "":
 		literal := string(c.Signing.Key)
-		if text, err = TextOrFile(literal); text != literal {
+		text, err = TextOrFile(literal)
+		switch {
+		case err != nil && text == literal:
+			return "", "", "", fmt.Errorf("the key in TAURI_SIGNING_PRIVATE_KEY: %w", err)
+		case err != nil || text != literal:
 			return literal, literal, text, err
 		}
 		return "the key in TAURI_SIGNING_PRIVATE_KEY, which names no file", "", literal, err

@@ -134,7 +134,7 @@ func operatorKey(text string) (signing.SSHSigner, error) {
 			return signer, err
 		}
 	}
-	return signing.SSHSigner{}, WithHint(Usage(fmt.Errorf("the key in TSMON_OPERATOR_KEY: %w", err)), "set it to a private key of ssh-keygen without a passphrase, or its path; add a key with a passphrase or of a hardware token to an agent with ssh-add")
+	return signing.SSHSigner{}, WithHint(Usage(fmt.Errorf("the key in TSMON_OPERATOR_KEY: %w", err)), "set it to a private key of `ssh-keygen -t ed25519` without a passphrase, or its path; add a key with a passphrase or of a hardware token to an agent with ssh-add")
 }
 
 // agentSign signs with the first key of the agent that is among keys.

@@ -134,7 +134,7 @@ func (s Server) check() (found Mistakes) {
 		found = append(found, wrong("server.webhook", "is not an absolute http(s) address (TSMON_WEBHOOK)"))
 	}
 	if n := len(s.WebhookSecret); n > 0 && n < minSecret {
-		found = append(found, wrong("server.webhook_secret", "has less than %d characters (TSMON_WEBHOOK_SECRET)", minSecret))
+		found = append(found, wrong("server.webhook_secret", "has fewer than %d characters (TSMON_WEBHOOK_SECRET)", minSecret))
 	}
 	if encoded, ok := strings.CutPrefix(string(s.WebhookSecret), "whsec_"); ok {
 		if _, err := base64.StdEncoding.DecodeString(encoded); err != nil {
@@ -142,17 +142,17 @@ func (s Server) check() (found Mistakes) {
 		}
 	}
 	if n := len(s.MetricsKey); n > 0 && n < minSecret {
-		found = append(found, wrong("server.metrics_key", "has less than %d characters (TSMON_METRICS_KEY)", minSecret))
+		found = append(found, wrong("server.metrics_key", "has fewer than %d characters (TSMON_METRICS_KEY)", minSecret))
 	}
 	if n := len(s.Console.Token); n > 0 && n < minSecret {
-		found = append(found, wrong("server.console.token", "has less than %d characters (TSMON_CONSOLE_TOKEN)", minSecret))
+		found = append(found, wrong("server.console.token", "has fewer than %d characters (TSMON_CONSOLE_TOKEN)", minSecret))
 	}
 	if strings.ContainsFunc(string(s.Console.Token), func(c rune) bool { return c <= ' ' || c > '~' }) {
 		found = append(found, wrong("server.console.token", "has a character that browsers can't send (TSMON_CONSOLE_TOKEN)"))
 	}
 	for _, secret := range s.Secrets {
 		if len(secret) < minOuterSecret {
-			found = append(found, wrong("server.secrets", "has one of less than %d characters (TSMON_SECRET)", minOuterSecret))
+			found = append(found, wrong("server.secrets", "has one of fewer than %d characters (TSMON_SECRET)", minOuterSecret))
 		}
 	}
 	if len(s.Secrets) > 0 && s.SecretFile != "" {
@@ -160,7 +160,7 @@ func (s Server) check() (found Mistakes) {
 	}
 	for _, secret := range s.Updates.ReportSecrets {
 		if len(secret) < minSecret {
-			found = append(found, wrong("server.updates.report_secrets", "has one of less than %d characters (TSMON_UPDATES_REPORT_SECRETS)", minSecret))
+			found = append(found, wrong("server.updates.report_secrets", "has one of fewer than %d characters (TSMON_UPDATES_REPORT_SECRETS)", minSecret))
 		}
 	}
 	if s.Updates.Clients < minClients || s.Updates.Clients > maxClients {

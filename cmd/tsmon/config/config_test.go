@@ -121,8 +121,8 @@ func TestMistakesNameTheirPlace(t *testing.T) {
 		"unknown level":     {"server: {log: {level: loud}}\n", "server.log.level is not debug, info, warn or error"},
 		"unknown format":    {"server: {log: {format: xml}}\n", "server.log.format is neither json nor text"},
 		"unknown log":       {"server: {log: {levels: info}}\n", "unknown key levels; did you mean level?"},
-		"guessable metrics": {"server: {metrics_key: hush}\n", "server.metrics_key has less than 16 characters (TSMON_METRICS_KEY)"},
-		"guessable pages":   {"server: {console: {token: hush}}\n", "server.console.token has less than 16 characters"},
+		"guessable metrics": {"server: {metrics_key: hush}\n", "server.metrics_key has fewer than 16 characters (TSMON_METRICS_KEY)"},
+		"guessable pages":   {"server: {console: {token: hush}}\n", "server.console.token has fewer than 16 characters"},
 		"too large":         {"# " + strings.Repeat("x", maxFile), "larger than"},
 	} {
 		t.Run(name, func(t *testing.T) {

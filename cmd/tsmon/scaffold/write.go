@@ -48,7 +48,7 @@ func (p *plan) compare(context.Context, Env) error {
 			secrets = strings.ReplaceAll(signing, " and ", ", ") + ", " + credentials
 		}
 		r.Next = append(r.Next, "add the secrets "+secrets+" to an environment named release (Settings, Environments)",
-			"add the variables TSMON_DOWNLOADS and TSMON_CHECKSUMS (Settings, Secrets and variables, Actions)",
+			"add the variables TSMON_DOWNLOADS, the address of a folder with the archives of tsmon, and TSMON_CHECKSUMS, the SHA-256 of checksums.txt there (Settings, Secrets and variables, Actions)",
 			release)
 		p.rotating("the secret")
 	case GitLab:
@@ -56,7 +56,7 @@ func (p *plan) compare(context.Context, Env) error {
 		if bucket {
 			r.Next = append(r.Next, "add the variables "+credentials+" there, for the environments release/*")
 		}
-		r.Next = append(r.Next, "add the variables TSMON_DOWNLOADS and TSMON_CHECKSUMS there, and protect the tags v*",
+		r.Next = append(r.Next, "add the variables TSMON_DOWNLOADS, the address of a folder with the archives of tsmon, and TSMON_CHECKSUMS, the SHA-256 of checksums.txt in that folder, and protect the tags v*",
 			release)
 		p.rotating("the variable")
 	default:

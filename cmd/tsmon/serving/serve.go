@@ -379,7 +379,7 @@ func CheckServer(s config.Server) error {
 	}
 	local, err := isLocal(s.Listen)
 	if err != nil {
-		return cli.Usagef("--listen: %w", err)
+		return cli.WithHint(cli.Usagef("--listen: %w", err), "write HOST:PORT, such as 127.0.0.1:8080")
 	}
 	if !local && s.TLS.Cert == "" && !s.BehindProxy {
 		return cli.WithHint(cli.Usagef("%s can be reached from other machines, but the server has no TLS", s.Listen),

@@ -187,11 +187,23 @@ func ShareText(s *release.Share) string {
 		for i, percent := range s.Steps {
 			texts[i] = strconv.Itoa(percent)
 		}
-		text += fmt.Sprintf(" (%s, %s each", strings.Join(texts, ", "), time.Duration(s.Every))
+		text += fmt.Sprintf(" (%s, %s each", strings.Join(texts, ", "), short(time.Duration(s.Every)))
 		if !s.Due.IsZero() {
 			text += ", the next from " + s.Due.Format(time.RFC3339)
 		}
 		text += ")"
+	}
+	return text
+}
+
+// short writes a duration as people do: 6h, not 6h0m0s.
+func short(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
 	}
 	return text
 }
