@@ -184,9 +184,9 @@ func (r *Rollout) Title() string {
 // prove who took one.
 const Stepper = "schedule"
 
-// Unanswered returns an entry that Next completed as it needs no signature of the operators in
-// force: a step of the rollout that is due, which says nothing but what follows from that. ok is
-// false for any other entry.
+// Unanswered returns the form in which a due step of the rollout passes without signatures: all
+// its members follow from the rollout and the time. The entry is one that Next completed. ok is
+// false if it is not such a step, or if no operators are in force.
 func Unanswered(log *Log, e Entry) (step Entry, ok bool) {
 	if log.operators == nil || e.Action != Advance || log.Head().Rollout == nil {
 		return e, false

@@ -48,7 +48,7 @@ func rowOf(log *channels.Log, e *channels.Entry) EntryRow {
 	}
 	force := log.InForce(e.Sequence)
 	row.SignedBy = append(row.SignedBy, e.SignedBy(force)...)
-	if force != nil && e.Who != channels.Stepper {
+	if step := e.Action == channels.Advance && len(row.SignedBy) == 0; force != nil && !step {
 		row.Needs = force.Approvals
 		if e.Action == channels.Rollback {
 			row.Needs = force.Rollbacks

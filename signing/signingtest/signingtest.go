@@ -52,6 +52,13 @@ func Keyring(t testing.TB, files ...string) signing.Keyring {
 // Operator is somebody with a key.
 func Operator(t testing.TB) signing.SSHSigner {
 	t.Helper()
+	_, signer := OperatorKey(t)
+	return signer
+}
+
+// OperatorKey is Operator, with the private key, as an agent takes it.
+func OperatorKey(t testing.TB) (ed25519.PrivateKey, signing.SSHSigner) {
+	t.Helper()
 	_, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -64,7 +71,7 @@ func Operator(t testing.TB) signing.SSHSigner {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return signer
+	return private, signer
 }
 
 // Sign returns the public key of an operator, and what signs in a namespace where that key

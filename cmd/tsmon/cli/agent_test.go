@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"crypto/ed25519"
 	"errors"
 	"net"
 	"os"
@@ -14,7 +13,7 @@ import (
 
 	"tsmon/cmd/tsmon/config"
 	"tsmon/release/approval"
-	"tsmon/signing"
+	"tsmon/signing/signingtest"
 )
 
 // refusing is an agent that signs nothing.
@@ -26,18 +25,7 @@ func (refusing) Sign(ssh.PublicKey, []byte) (*ssh.Signature, error) {
 
 // TestAgents: whatever is wrong with an agent, the error says so.
 func TestAgents(t *testing.T) {
-	_, private, err := ed25519.GenerateKey(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	plain, err := ssh.NewSignerFromKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	signer, err := signing.NewSSHSigner(plain)
-	if err != nil {
-		t.Fatal(err)
-	}
+	private, signer := signingtest.OperatorKey(t)
 	with := func(t *testing.T) agent.Agent {
 		ring := agent.NewKeyring()
 		if err := ring.Add(agent.AddedKey{PrivateKey: private}); err != nil {
