@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"net/url"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -40,12 +41,12 @@ type seriesAnswer struct {
 	keys     map[string]bool // those that have been added
 	empty    []string        // keys of series that can't be asked for
 	problems problems
-	long     []part // to read, of series that may have to be truncated
-	whole    []part // to read, of others
-	held     []part // read and not yet written
-	next     *turn  // to read the next part, unless none was read
-	release  func() // gives back the room and the turn that this answer holds
-	cut      []string
+	long     []part     // to read, of series that may have to be truncated
+	whole    []part     // to read, of others
+	held     []part     // read and not yet written
+	next     *turn      // to read the next part, unless none was read
+	release  func()     // gives back the room and the turn that this answer holds
+	cut      headerList // keys of series that were truncated
 }
 
 // part is some of the series of an answer.
@@ -145,7 +146,7 @@ func (a *seriesAnswer) hold(p part) (points int) {
 	for i, result := range p.results {
 		points += len(result.Points)
 		if result.Truncated {
-			a.cut = append(a.cut, p.keys[i])
+			a.cut.add(url.QueryEscape(p.keys[i]))
 		}
 	}
 	a.held = append(a.held, p)
@@ -205,7 +206,7 @@ func busyOr(err error) error {
 
 // SetHeader implements web.Header.
 func (a *seriesAnswer) SetHeader(h http.Header) {
-	setKeys(h, truncatedHeader, a.cut)
+	a.cut.set(h, truncatedHeader)
 	a.problems.SetHeader(h)
 }
 

@@ -51,7 +51,7 @@ func (d *devices) publish(r *http.Request, who caller) (any, error) {
 	d.gate.audit(r, record.Audit{
 		Schema: who.tenant.Schema, User: who.user.Email, Action: "publish", Target: body.Topic, OK: err == nil,
 	})
-	if denied := (*mqtt.DeniedError)(nil); errors.As(err, &denied) {
+	if denied, ok := errors.AsType[*mqtt.DeniedError](err); ok {
 		return nil, web.Explained(err, denied.Error())
 	}
 	if err != nil {

@@ -75,13 +75,13 @@ func (d *diagrams) save(r *http.Request, who caller) (any, error) {
 		Schema: who.tenant.Schema, User: who.user.Email, Action: "save",
 		Target: "diagram " + strconv.FormatInt(target, 10), OK: err == nil,
 	})
-	var stale *record.StaleError
-	switch {
-	case errors.Is(err, record.ErrNotFound):
-		return nil, web.Refuse(http.StatusNotFound, "there is no diagram %d", diagram.ID)
-	case errors.As(err, &stale):
+	if stale, ok := errors.AsType[*record.StaleError](err); ok {
 		return nil, staleSave(who, stale.Present)
-	case err != nil:
+	}
+	if errors.Is(err, record.ErrNotFound) {
+		return nil, web.Refuse(http.StatusNotFound, "there is no diagram %d", diagram.ID)
+	}
+	if err != nil {
 		return nil, err
 	}
 	return web.Done{Success: true, Data: saved{true, state.Diagram, state.Version}}, nil

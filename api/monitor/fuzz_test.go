@@ -65,8 +65,8 @@ func FuzzBatch(f *testing.F) {
 			wantRefusal(t, err)
 			return
 		}
-		if len(plan.problems.text) > maxHeader+10 {
-			t.Errorf("%d bytes of problems", len(plan.problems.text))
+		if len(plan.problems.list) > maxHeader+10 {
+			t.Errorf("%d bytes of problems", len(plan.problems.list))
 		}
 		for id, reading := range plan.readings {
 			wants := reading.wants()
@@ -102,7 +102,7 @@ func FuzzSeries(f *testing.F) {
 			wantRefusal(t, err)
 			return
 		}
-		who := caller{tenant: tenant{Settings: record.Settings{SeriesRange: record.Duration(length)}}}
+		who := caller{tenant: record.Tenant{Settings: record.Settings{SeriesRange: record.Duration(length)}}}
 		ranges, err := v.ranges(items, who, time.UTC)
 		if err != nil {
 			wantRefusal(t, err)

@@ -87,9 +87,9 @@ func (l *lineWriter) writeLines(w http.ResponseWriter, r *http.Request) error {
 		return errWriteToken
 	}
 	query := r.URL.Query()
-	unit, err := precision(query.Get("precision"))
-	if err != nil {
-		return err
+	unit, ok := precisions[query.Get("precision")]
+	if !ok {
+		return fmt.Errorf("%w: precision %.20q is none of ns, us, ms and s", series.ErrInvalid, query.Get("precision"))
 	}
 	bucket := query.Get("bucket")
 	if err := l.isDatabase(r, bucket); err != nil {
@@ -156,26 +156,15 @@ func (l *lineWriter) isDatabase(r *http.Request, bucket string) error {
 	if err != nil {
 		return err
 	}
-	for _, t := range tenants {
-		if t.TsName == bucket {
-			return nil
-		}
+	if !slices.ContainsFunc(tenants, func(t record.Tenant) bool { return t.TsName == bucket }) {
+		return errBucket
 	}
-	return errBucket
+	return nil
 }
 
-func precision(text string) (time.Duration, error) {
-	switch text {
-	case "", "ns":
-		return time.Nanosecond, nil
-	case "us":
-		return time.Microsecond, nil
-	case "ms":
-		return time.Millisecond, nil
-	case "s":
-		return time.Second, nil
-	}
-	return 0, fmt.Errorf("%w: precision %.20q is none of ns, us, ms and s", series.ErrInvalid, text)
+// precisions are the units of timestamps.
+var precisions = map[string]time.Duration{
+	"": time.Nanosecond, "ns": time.Nanosecond, "us": time.Microsecond, "ms": time.Millisecond, "s": time.Second,
 }
 
 // unpacked returns the body, at most maxLines of it.

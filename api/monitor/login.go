@@ -80,7 +80,7 @@ func (g *gate) login(r *http.Request) (any, error) {
 	if err != nil && !refused {
 		return nil, err // nothing was learned
 	}
-	if err == nil || g.refusals.due(n.Address, g.now()) {
+	if err == nil || g.refusals.due(n.Address) {
 		g.audit(r, record.Audit{Schema: c.Schema, User: c.Email, Action: "login", Target: c.TsName, OK: err == nil})
 	}
 	if refused {

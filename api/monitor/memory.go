@@ -3,8 +3,6 @@ package monitor
 import (
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
-
 	"tsmon/api/web"
 	"tsmon/store/record"
 )
@@ -15,16 +13,16 @@ import (
 type Memory struct {
 	throttle  *web.Throttle
 	refusals  *refusals
-	sessions  *lru.Cache[sessionKey, session]
+	sessions  *known[sessionKey, caller]
 	names     *known[fieldKey, record.ID]
 	variables *known[string, []record.Variable]
 }
 
 // NewMemory returns one that is empty.
 func NewMemory(now func() time.Time) *Memory {
-	sessions, _ := lru.New[sessionKey, session](maxSessions) // fails for sizes below one
 	return &Memory{
-		throttle: web.NewThrottle(now), refusals: newRefusals(), sessions: sessions,
-		names: newKnown[fieldKey, record.ID](now, maxKnownNames), variables: newKnown[string, []record.Variable](now, maxKnownLists),
+		throttle: web.NewThrottle(now), refusals: &refusals{recorded: newKnown[string, struct{}](now, maxRefusedNet)},
+		sessions: newKnown[sessionKey, caller](now, maxSessions), names: newKnown[fieldKey, record.ID](now, maxKnownNames),
+		variables: newKnown[string, []record.Variable](now, maxKnownLists),
 	}
 }

@@ -167,7 +167,7 @@ func (s *Server) Close() {
 
 // conflict describes a conflict between saved objects, which the client can resolve.
 func conflict(err error) string {
-	if found := (*record.ConflictError)(nil); errors.As(err, &found) {
+	if found, ok := errors.AsType[*record.ConflictError](err); ok {
 		return found.Error()
 	}
 	return ""

@@ -195,7 +195,7 @@ func (v *values) variablesByField(ctx context.Context, schema string, fields []r
 	if errors.Is(err, record.ErrUnavailable) {
 		found = map[record.Field]record.ID{}
 		for _, field := range fields {
-			id, ok := v.names.last(fieldKey{schema, field})
+			id, ok := v.names.last(fieldKey{schema, field}, knownTime)
 			if !ok {
 				return nil, err
 			}
