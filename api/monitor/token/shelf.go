@@ -44,14 +44,6 @@ func OpenShared(ctx context.Context, shelf Shelf) (*Keys, error) {
 	return k, err
 }
 
-// reread returns why there are no keys, having looked at most once a second.
-func (k *Keys) reread() error {
-	k.looking.Lock()
-	defer k.looking.Unlock()
-	k.look(unknownEvery)
-	return k.failed
-}
-
 // RotateShared puts a new key of the same algorithm first on a shelf and returns its
 // kid. The key that was first still verifies; an older one is removed.
 func RotateShared(ctx context.Context, shelf Shelf) (kid string, err error) {
