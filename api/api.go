@@ -103,6 +103,7 @@ type Options struct {
 
 // Server joins the rooms. What belongs to a side that is not served is nil.
 type Server struct {
+	Options
 	observer *web.Observer
 	heads    *updates.Heads
 	fleet    *fleet.Sightings
@@ -112,9 +113,6 @@ type Server struct {
 	monitor  *monitor.Server
 	health   *web.Health
 	metrics  web.Metrics
-	origins  []string
-	console  console.Options
-	deadline time.Duration
 }
 
 // New returns a server. Close ends it.
@@ -122,13 +120,10 @@ func New(o Options) *Server {
 	o = withDefaults(o)
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	s := &Server{
-		observer: web.NewObserver(o.Log, registry, o.BehindProxy), origins: o.Origins, console: o.Console, deadline: o.Deadline,
-		metrics: web.Metrics{Registry: registry, Key: o.MetricsKey},
-	}
+	o.Console.Releases, o.Console.Monitoring = o.Only != Monitoring, o.Only != Updates
+	s := &Server{Options: o, observer: web.NewObserver(o.Log, registry, o.BehindProxy), metrics: web.Metrics{Registry: registry, Key: o.MetricsKey}}
 	s.observer.WarnOnce(&o.Memory.proxied)
 	registry.MustRegister(web.BuildInfo(o.Build))
-	s.console.Releases, s.console.Monitoring = o.Only != Monitoring, o.Only != Updates
 	var checks []web.Check
 	if o.Only != Updates {
 		s.monitor = newMonitor(o, registry)
@@ -229,14 +224,12 @@ func (s *Server) Close() {
 func (s *Server) Handler() http.Handler {
 	routes := s.routes()
 	root := chi.NewRouter()
-	root.Use(s.observer.Observe, s.observer.Recover, web.CORS(s.origins, slices.Concat(monitor.Headers, updates.Headers), monitor.Exposed))
-	nothing := web.Responder{}.Open(func(*http.Request) (any, error) {
-		return nil, web.Refuse(http.StatusNotFound, "there is nothing at this address")
-	})
+	root.Use(s.observer.Observe, s.observer.Recover, web.CORS(s.Origins, slices.Concat(monitor.Headers, updates.Headers), monitor.Exposed))
 	root.MethodNotAllowed(notAllowed(root))
-	nothing = console.Redirect(nothing)
-	root.Mount("/console", console.Handler(s.console))
-	root.NotFound(nothing)
+	root.NotFound(console.Redirect(web.Responder{}.Open(func(*http.Request) (any, error) {
+		return nil, web.Refuse(http.StatusNotFound, "there is nothing at this address")
+	})))
+	root.Mount("/console", console.Handler(s.Console))
 	root.Mount("/api", routes)
 	root.Mount("/", routes)
 	if s.updates == nil {
@@ -261,7 +254,7 @@ func (s *Server) routes() chi.Router {
 		s.updates.Routes(r)
 		s.releases.Routes(r)
 	}
-	limited := r.With(web.LimitTime(s.deadline))
+	limited := r.With(web.LimitTime(s.Deadline))
 	limited.Get("/healthz", web.Responder{}.Open(web.Alive))
 	limited.Get("/readyz", s.health.ServeHTTP)
 	limited.Get("/metrics", s.metrics.ServeHTTP)

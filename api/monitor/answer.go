@@ -77,7 +77,7 @@ func (a *seriesAnswer) add(key string, r series.Range) {
 	if r.Points() >= series.DefaultLimit {
 		into = &a.long
 	}
-	points, reads := r.Points(), weight(r, a.values.now())
+	points, reads := r.Points(), weight(r, a.values.Now())
 	if last := len(*into) - 1; last < 0 || (*into)[last].reads+reads > partReads || (*into)[last].points+points > partPoints {
 		*into = append(*into, part{})
 	}
@@ -107,7 +107,7 @@ func (a *seriesAnswer) begin(ctx context.Context) error {
 	if might > maxPoints || len(a.long) > 0 {
 		room = int64(min(might, maxPoints))
 	}
-	wait, cancel := context.WithTimeout(ctx, a.values.deadline/2) // what begins later would not end in its time
+	wait, cancel := context.WithTimeout(ctx, a.values.Deadline/2) // what begins later would not end in its time
 	defer cancel()
 	if err := a.values.room.Acquire(wait, room); err != nil {
 		return busyOr(err)

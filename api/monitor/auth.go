@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"strconv"
 	"sync"
@@ -27,15 +26,10 @@ type caller struct {
 
 // gate lets users in: by login, by token and by permission. It keeps the audit.
 type gate struct {
+	Options
 	web.Responder
-	records  record.Store
-	tokens   *token.Keys
 	sessions *sessions
-	throttle *web.Throttle
-	refusals *refusals
 	logins   *prometheus.CounterVec
-	log      *slog.Logger
-	now      func() time.Time
 }
 
 // private serves a route that needs a token. The handler returns the answer's body.
@@ -53,7 +47,7 @@ func (g *gate) private(h func(*http.Request, caller) (any, error)) http.HandlerF
 // authenticate returns who asks: 401 for a token that is not valid, another error
 // if that can't be determined.
 func (g *gate) authenticate(r *http.Request) (caller, error) {
-	claims, err := g.tokens.Verify(web.Bearer(r))
+	claims, err := g.Tokens.Verify(web.Bearer(r))
 	if errors.Is(err, token.ErrKeys) {
 		return caller{}, err // 401 would log a user out whose token may be good
 	}
@@ -71,11 +65,8 @@ const (
 
 // sessions caches users and their tenants.
 type sessions struct {
-	records  record.Store
-	now      func() time.Time
-	deadline time.Duration // of a look-up
-	known    *known[sessionKey, caller]
-	lookups  singleflight.Group
+	Options
+	lookups singleflight.Group
 }
 
 type sessionKey struct {
@@ -110,10 +101,10 @@ func (c caller) matches(claims token.Claims) bool {
 // lookup asks the records, once for all that want the same user at the same time,
 // unless they were asked less than age ago.
 func (s *sessions) lookup(ctx context.Context, key sessionKey, age time.Duration) (caller, error) {
-	if found, ok := s.known.last(key, age); ok {
+	if found, ok := s.Memory.sessions.last(key, age); ok {
 		return found, nil
 	}
-	now, flight := s.now(), strconv.FormatInt(key.user, 10)+" "+key.schema
+	now, flight := s.Now(), strconv.FormatInt(key.user, 10)+" "+key.schema
 	ask := func() (any, error) { return s.ask(ctx, key) }
 	found, err, _ := s.lookups.Do(flight, ask)
 	if err == nil && now.Sub(found.(dated[caller]).asked) >= age { // it began long before this call
@@ -125,16 +116,16 @@ func (s *sessions) lookup(ctx context.Context, key sessionKey, age time.Duration
 // ask reads a user and its tenant for all that wait: it does not end with the client
 // that came first.
 func (s *sessions) ask(ctx context.Context, key sessionKey) (dated[caller], error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.deadline)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.Deadline)
 	defer cancel()
-	asked := s.now()
-	tenant, tenantErr := s.records.Tenant(ctx, key.schema)
-	user, userErr := s.records.UserByID(ctx, key.schema, key.user)
+	asked := s.Now()
+	tenant, tenantErr := s.Records.Tenant(ctx, key.schema)
+	user, userErr := s.Records.UserByID(ctx, key.schema, key.user)
 	if err := cmp.Or(tenantErr, userErr); err != nil {
 		return dated[caller]{}, err
 	}
 	found := dated[caller]{caller{tenant, user}, asked}
-	s.known.values.Add(key, found)
+	s.Memory.sessions.values.Add(key, found)
 	return found, nil
 }
 
@@ -147,7 +138,7 @@ func (g *gate) permit(ctx context.Context, who caller, menu int64, what string) 
 		}
 		return web.Refuse(http.StatusForbidden, "you may not %s: no menu item is set for it, so only administrators may", what)
 	}
-	rows, err := g.records.Permissions(ctx, who.tenant.Schema, who.user.ID, who.user.Profile)
+	rows, err := g.Records.Permissions(ctx, who.tenant.Schema, who.user.ID, who.user.Profile)
 	if err != nil {
 		return err
 	}
@@ -192,7 +183,7 @@ func (f *refusals) due(address string) bool {
 // audit records who did what. A failure goes to the log: the action is not undone.
 func (g *gate) audit(r *http.Request, a record.Audit) {
 	n := web.NoteOf(r)
-	a.Time, a.Address, a.Request = g.now(), n.Address, n.ID
+	a.Time, a.Address, a.Request = g.Now(), n.Address, n.ID
 	a = a.Clean() // the log has bounds too
 	length := mostAudit
 	if until, ok := r.Context().Deadline(); ok {
@@ -200,7 +191,7 @@ func (g *gate) audit(r *http.Request, a record.Audit) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), length)
 	defer cancel()
-	if err := g.records.Audit(ctx, a); err != nil {
-		g.log.Error("audit row lost", "request", n.ID, "schema", a.Schema, "user", a.User, "action", a.Action, "target", a.Target, "ok", a.OK, "error", err)
+	if err := g.Records.Audit(ctx, a); err != nil {
+		g.Log.Error("audit row lost", "request", n.ID, "schema", a.Schema, "user", a.User, "action", a.Action, "target", a.Target, "ok", a.OK, "error", err)
 	}
 }

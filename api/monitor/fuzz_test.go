@@ -95,7 +95,7 @@ func FuzzSeries(f *testing.F) {
 	} {
 		f.Add([]byte(seed), int64(0))
 	}
-	v := &values{now: func() time.Time { return time.Date(2026, 3, 5, 15, 4, 5, 6, time.UTC) }}
+	v := &values{Options: Options{Now: func() time.Time { return time.Date(2026, 3, 5, 15, 4, 5, 6, time.UTC) }}}
 	f.Fuzz(func(t *testing.T, body []byte, length int64) {
 		var items []descriptor
 		if err := web.Decode(posted(body), &items); err != nil {

@@ -15,7 +15,7 @@ type Memory struct {
 	refusals  *refusals
 	sessions  *known[sessionKey, caller]
 	names     *known[fieldKey, record.ID]
-	variables *known[string, []record.Variable]
+	variables *known[string, []record.Variable] // by schema
 }
 
 // NewMemory returns one that is empty.

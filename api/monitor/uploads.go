@@ -44,12 +44,8 @@ var uploadCaches = []string{uploadCache}
 
 // uploads stores and serves files of users.
 type uploads struct {
-	objects     object.Store
-	files       *web.Files
-	keys        KeyPair
-	limit       int64 // bytes of a file
-	behindProxy bool
-	storeTime   time.Duration
+	Options
+	files *web.Files
 }
 
 // received is the answer to an upload.
@@ -69,7 +65,7 @@ func (u *uploads) upload(w http.ResponseWriter, r *http.Request) {
 		u.files.Fail(w, r, err)
 		return
 	}
-	file.URL = web.AddressOf(r, u.behindProxy, file.Key)
+	file.URL = web.AddressOf(r, u.BehindProxy, file.Key)
 	web.Send(w, r, http.StatusOK, web.Done{Success: true, Data: file})
 }
 
@@ -87,24 +83,24 @@ func (u *uploads) take(w http.ResponseWriter, r *http.Request) (received, error)
 	defer os.Remove(spooled.Name())
 	defer spooled.Close()
 	_ = os.Remove(spooled.Name()) // so that no crash leaves it behind; not every system lets open files go
-	r.Body = http.MaxBytesReader(w, r.Body, u.limit+maxForm)
-	file, err := receive(r, spooled, u.limit)
+	r.Body = http.MaxBytesReader(w, r.Body, u.MaxUpload+maxForm)
+	file, err := receive(r, spooled, u.MaxUpload)
 	if err != nil {
 		return received{}, err
 	}
 	if _, err := spooled.Seek(0, io.SeekStart); err != nil {
 		return received{}, err
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), u.storeTime)
+	ctx, cancel := context.WithTimeout(r.Context(), u.StoreTime)
 	defer cancel()
-	_, err = u.objects.Create(ctx, file.Key, spooled, file.Size, object.Attributes{ContentType: file.ContentType, CacheControl: uploadCache})
+	_, err = u.Objects.Create(ctx, file.Key, spooled, file.Size, object.Attributes{ContentType: file.ContentType, CacheControl: uploadCache})
 	return file, err
 }
 
 // allowed compares both keys, also if the first is wrong.
 func (u *uploads) allowed(r *http.Request) bool {
-	access := web.SameSecret(r.Header.Get("accesskey"), u.keys.Access)
-	secret := web.SameSecret(r.Header.Get("secretkey"), u.keys.Secret)
+	access := web.SameSecret(r.Header.Get("accesskey"), u.Uploads.Access)
+	secret := web.SameSecret(r.Header.Get("secretkey"), u.Uploads.Secret)
 	return access && secret
 }
 
