@@ -6,7 +6,6 @@ package api
 
 import (
 	"context"
-	"log/slog"
 	"net/http"
 	"net/url"
 	"slices"
@@ -21,13 +20,10 @@ import (
 	"tsmon/api/console"
 	"tsmon/api/fleet"
 	"tsmon/api/monitor"
-	"tsmon/api/monitor/token"
 	"tsmon/api/updates"
 	"tsmon/api/web"
 	"tsmon/signing"
 	"tsmon/store/object"
-	"tsmon/store/record"
-	"tsmon/store/series"
 )
 
 // The sides of a server, as /readyz calls them.
@@ -51,18 +47,14 @@ func NewMemory(now func() time.Time) *Memory {
 	return m
 }
 
-// Options are what a Server needs. Objects, Records, Series, Messages, Tokens, Log,
-// Refresh, Clients and MaxUpload are required, but what the side needs that is not served.
+// Options are what a Server needs. Required are Objects, Records, Series, Messages, Tokens, Log,
+// MaxUpload, Refresh and Clients, except for what only the side needs that is not served.
 type Options struct {
-	Only string // Updates or Monitoring; empty: both
-
-	Objects  object.Store
-	Store    string // names Objects for what Records keep of its logs
-	Records  record.Store
-	Series   series.Store
-	Messages monitor.Publisher
-	Tokens   *token.Keys
-	Log      *slog.Logger
+	// Options are those of monitoring. The updates share the stores, the log, the clock, Deadline
+	// and BehindProxy. Deadline is 20 s by default, StoreTime 30 s. New sets Memory and Registry.
+	monitor.Options
+	Only  string // Updates or Monitoring; empty: both
+	Store string // names Objects for what Records keep of its logs
 
 	Keys          signing.Keyring          // that manifests must be signed by; empty: only their form is checked
 	Unbound       map[string]bool          // channels whose signatures need not name the version
@@ -79,18 +71,10 @@ type Options struct {
 	Elsewhere *url.URL
 	Presigner object.Presigner
 
-	Origins     []string // web origins that may send credentials, besides those of the desktop client
-	Uploads     monitor.KeyPair
-	MaxUpload   int64         // bytes
-	WriteToken  string        // of /api/v2/write; empty: nothing can be written
-	MetricsKey  string        // bearer token of /metrics and of adoption; empty: nobody sees them there
-	BehindProxy bool          // X-Forwarded-For and X-Forwarded-Proto are true
-	Deadline    time.Duration // for a request without files, 20 s by default
-	Webhook     fleet.Webhook
-	StoreTime   time.Duration // for an upload to reach the store, 30 s by default
-	KeepAudits  time.Duration // that audit rows are kept; 0: for ever
-	KeepUploads time.Duration // that uploads are kept; 0: for ever
-	Console     console.Options
+	Origins    []string // web origins that may send credentials, besides those of the desktop client
+	MetricsKey string   // bearer token of /metrics and of adoption; empty: nobody sees them there
+	Webhook    fleet.Webhook
+	Console    console.Options
 	// ConsoleToken is the bearer token of the pages about releases; empty: this machine
 	// alone sees them. Guards and Publisher are what they show; nil: they show less.
 	ConsoleToken string
@@ -98,7 +82,6 @@ type Options struct {
 	Publisher    *updates.Publisher
 	Build        web.Build
 	Memory       *Memory // of the server before; nil: none
-	Now          func() time.Time
 }
 
 // Server joins the rooms. What belongs to a side that is not served is nil.
@@ -126,7 +109,8 @@ func New(o Options) *Server {
 	registry.MustRegister(web.BuildInfo(o.Build))
 	var checks []web.Check
 	if o.Only != Updates {
-		s.monitor = newMonitor(o, registry)
+		o.Options.Memory, o.Options.Registry = o.Memory.monitor, registry
+		s.monitor = monitor.New(o.Options)
 		checks = s.monitor.Checks()
 	}
 	if o.Only != Monitoring {
@@ -136,13 +120,6 @@ func New(o Options) *Server {
 	s.health = web.NewHealth(checks, o.Now, o.Log, registry)
 	s.metrics.Look = s.health.Look
 	return s
-}
-
-func newMonitor(o Options, registry *prometheus.Registry) *monitor.Server {
-	return monitor.New(monitor.Options{
-		Objects: o.Objects, Records: o.Records, Series: o.Series, Messages: o.Messages, Tokens: o.Tokens, Memory: o.Memory.monitor, Registry: registry, Log: o.Log, Now: o.Now,
-		Uploads: o.Uploads, MaxUpload: o.MaxUpload, WriteToken: o.WriteToken, BehindProxy: o.BehindProxy, Deadline: o.Deadline, StoreTime: o.StoreTime, KeepAudits: o.KeepAudits, KeepUploads: o.KeepUploads,
-	})
 }
 
 func (s *Server) addUpdates(o Options, registry *prometheus.Registry) {

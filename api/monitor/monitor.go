@@ -43,7 +43,7 @@ type KeyPair struct{ Access, Secret string }
 
 // Options are what a Server needs.
 type Options struct {
-	Objects  object.Store // of uploads
+	Objects  object.Store
 	Records  record.Store
 	Series   series.Store
 	Messages Publisher

@@ -19,7 +19,6 @@ import (
 	"strings"
 	"time"
 	"unicode"
-	"unicode/utf8"
 
 	"github.com/gabriel-vasile/mimetype"
 
@@ -227,11 +226,7 @@ func fileName(name string) string {
 	if strings.Trim(name, "./") == "" {
 		return "" // there was none, or that of a folder
 	}
-	for len(name) > 255 {
-		_, size := utf8.DecodeLastRuneInString(name)
-		name = name[:len(name)-size]
-	}
-	return name
+	return strings.ToValidUTF8(name[:min(len(name), 255)], "") // without half a character at the end
 }
 
 var uploadName = regexp.MustCompile(`^[0-9a-f]{32}(\.[a-z]{3,4})$`)
