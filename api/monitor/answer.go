@@ -49,7 +49,7 @@ type seriesAnswer struct {
 	cut      headerList // keys of series that were truncated
 }
 
-// part is some of the series of an answer.
+// part is a group of series that are read together.
 type part struct {
 	keys    []string
 	ranges  []series.Range
@@ -180,7 +180,7 @@ func (a *seriesAnswer) read(ctx, wait context.Context) (part, error) {
 	return p, err
 }
 
-// from returns the parts that the next one is of.
+// from returns the list that the next part is taken from.
 func (a *seriesAnswer) from() *[]part {
 	if len(a.long) > 0 {
 		return &a.long
@@ -196,7 +196,7 @@ func (a *seriesAnswer) turn() *turn {
 	return nil
 }
 
-// busyOr returns errBusy for a wait for others that took too long.
+// busyOr returns errBusy if waiting for other requests took too long, else err.
 func busyOr(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return errBusy
@@ -293,7 +293,6 @@ func (s *seriesWriter) write(text []byte) {
 	}
 }
 
-// part writes the series of a part.
 func (s *seriesWriter) part(p part) {
 	for i, result := range p.results {
 		s.series(p.keys[i], result.Points, p.ranges[i].Every)

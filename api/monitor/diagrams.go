@@ -13,7 +13,6 @@ import (
 	"tsmon/store/record"
 )
 
-// diagrams serves and saves diagrams.
 type diagrams struct{ *gate }
 
 // get returns one diagram in an array, which is empty if there is none.
@@ -29,7 +28,6 @@ func (d *diagrams) get(r *http.Request, who caller) (any, error) {
 	return web.Data{Data: []record.Diagram{found}}, err
 }
 
-// integer reads a query parameter.
 func integer(query url.Values, name string) (int64, error) {
 	texts := query[name]
 	if len(texts) != 1 {

@@ -23,7 +23,6 @@ type keeper struct {
 	loop web.Loop
 }
 
-// watch looks after them until close.
 func (k *keeper) watch(ctx context.Context) { k.loop.Start(ctx, keepInterval, k.work) }
 
 func (k *keeper) work(ctx context.Context) {

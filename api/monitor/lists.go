@@ -34,7 +34,6 @@ func list[T any](found []T, err error) (any, error) {
 	return web.Data{Data: found}, err
 }
 
-// notifyConfig returns the notification configuration.
 func (l *lists) notifyConfig(r *http.Request, who caller) (any, error) {
 	found, err := l.Records.NotifyConfig(r.Context(), who.tenant.Schema)
 	if found == nil {

@@ -138,8 +138,8 @@ func (s *Server) Checks() []web.Check {
 	}
 }
 
-// Watch has what commands write to the time series seen within two seconds, and values
-// deleted by the tenants' retention. It ends with Close, not with the context.
+// Watch starts what runs in the background: what commands write to the time series is seen
+// within two seconds, and what has become too old is deleted. It ends with Close, not with ctx.
 func (s *Server) Watch(ctx context.Context) {
 	s.writes.watch(ctx)
 	s.keeper.watch(ctx)

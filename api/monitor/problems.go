@@ -36,7 +36,6 @@ func (l *headerList) add(encoded string) {
 	*l += headerList(encoded)
 }
 
-// set sets a header, unless the list is empty.
 func (l headerList) set(h http.Header, name string) {
 	if l != "" {
 		h.Set(name, string(l))

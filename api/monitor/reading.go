@@ -152,7 +152,6 @@ func (v variable) single(want func(measurement, field string) series.Want) (map[
 	return names, nil
 }
 
-// wants returns everything to query.
 func (d reading) wants() []series.Want {
 	var wants []series.Want
 	for _, o := range d.operands {

@@ -182,7 +182,6 @@ func (v *values) seriesKeys(ctx context.Context, who caller, items []descriptor)
 	return separate(keys, items)
 }
 
-// fieldKey is a field of a tenant.
 type fieldKey struct {
 	schema string
 	field  record.Field

@@ -77,11 +77,9 @@ func (t *turns) take(ctx context.Context, w *turn) error {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	i := slices.Index(t.waiting, w)
-	if i < 0 {
+	if !remove(&t.waiting, w) {
 		return nil // it was just called
 	}
-	t.waiting = slices.Delete(t.waiting, i, i+1)
 	t.leave(w.tenant)
 	return ctx.Err()
 }
@@ -118,7 +116,7 @@ func (t *turns) give(w, next *turn) {
 	t.call()
 }
 
-// forget ends the reservation of a turn, if it has one.
+// forget gives up a turn that was reserved, if it still is.
 func (t *turns) forget(next *turn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -126,19 +124,20 @@ func (t *turns) forget(next *turn) {
 	t.call()
 }
 
-// end ends the reservation of a turn, if it has one.
 func (t *turns) end(next *turn) {
-	s := t.shares[next.tenant]
-	if s == nil {
-		return
+	if s := t.shares[next.tenant]; s != nil && remove(&s.reserved, next) {
+		next.slow.Stop()
+		t.leave(next.tenant)
 	}
-	i := slices.Index(s.reserved, next)
-	if i < 0 {
-		return
+}
+
+// remove removes a turn from a list, and reports whether the list had it.
+func remove(list *[]*turn, w *turn) bool {
+	i := slices.Index(*list, w)
+	if i >= 0 {
+		*list = slices.Delete(*list, i, i+1)
 	}
-	next.slow.Stop()
-	s.reserved = slices.Delete(s.reserved, i, i+1)
-	t.leave(next.tenant)
+	return i >= 0
 }
 
 func (t *turns) join(tenant string) {
@@ -162,7 +161,7 @@ func (t *turns) call() {
 		if w == nil {
 			return
 		}
-		t.waiting = slices.DeleteFunc(t.waiting, func(other *turn) bool { return other == w })
+		remove(&t.waiting, w)
 		t.free--
 		s := t.shares[w.tenant]
 		t.passed = s.points
@@ -181,7 +180,7 @@ func (t *turns) next() (next *turn) {
 	return next
 }
 
-// heldBack reports whether a question that has not begun has to let one go on that has.
+// heldBack reports whether a question has to wait for one of its tenant that has begun.
 func (t *turns) heldBack(w *turn) bool {
 	return !w.begun && slices.ContainsFunc(t.shares[w.tenant].reserved, func(r *turn) bool { return r.left <= w.left })
 }

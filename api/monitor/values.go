@@ -63,7 +63,6 @@ func readBatch(body []byte, window time.Duration) (*plan, error) {
 	return readAll(variables, window)
 }
 
-// readAll returns the plan for variables.
 func readAll(variables []*variable, window time.Duration) (*plan, error) {
 	var wrong web.Problems
 	p := newPlan()

@@ -68,7 +68,6 @@ func computable(operands string, s shape) shape {
 	}
 }
 
-// renamed returns an object with one member renamed.
 func renamed(n *yaml.Node, from, to string) *yaml.Node {
 	other := *n
 	other.Content = nil

@@ -96,7 +96,6 @@ func lineOf(err error) int {
 	return 0
 }
 
-// elements returns the nodes of a section.
 func (f *File) elements(section string) []*yaml.Node {
 	if n := find(f.root, section); n != nil {
 		return n.Content

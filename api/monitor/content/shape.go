@@ -16,7 +16,6 @@ import (
 // shape checks a value of a file. place is its path, for messages.
 type shape func(c *checker, n *yaml.Node, place string)
 
-// checker collects the mistakes of a file.
 type checker struct{ mistakes []error }
 
 func (c *checker) add(n *yaml.Node, format string, args ...any) {
@@ -233,7 +232,6 @@ func idShape(c *checker, n *yaml.Node, place string) {
 	}
 }
 
-// kindOf names the kind of a value in a message.
 func kindOf(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:

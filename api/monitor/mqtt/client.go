@@ -111,7 +111,6 @@ func (noAuth) Authenticate(*paho.Auth) *paho.Auth {
 
 func (noAuth) Authenticated() {}
 
-// ignore drops a message from the broker.
 func ignore(paho.PublishReceived) (bool, error) { return true, nil }
 
 // delay returns the wait before an attempt to connect. It grows with failed attempts

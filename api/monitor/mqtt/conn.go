@@ -24,7 +24,6 @@ const connectTimeout = 10 * time.Second
 // subscriptions.
 const maxAnswer = 64 << 10
 
-// endpoint is the address of a broker.
 type endpoint struct {
 	address  string      // host:port
 	tls      *tls.Config // nil for plain TCP

@@ -153,8 +153,7 @@ func options(now func() time.Time) []jwt.ParserOption {
 	}
 }
 
-// maxVerified is how many verified tokens are cached.
-const maxVerified = 10_000
+const maxVerified = 10_000 // tokens in the cache
 
 // verified is a token whose signature was verified with some keys.
 type verified struct {
