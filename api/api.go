@@ -32,15 +32,15 @@ const (
 	Monitoring = "monitoring"
 )
 
-// Memory is what a server remembers of its clients and of the records. A server that takes
-// the place of another on the same stores gets that of the other.
+// Memory is what a server remembers of its clients and of the records. A server that replaces
+// another on the same stores takes over its memory.
 type Memory struct {
 	monitor *monitor.Memory
 	guesses *web.Throttle // of the console's token
 	proxied sync.Once     // the warning of a proxy
 }
 
-// NewMemory returns one that is empty.
+// NewMemory returns an empty Memory.
 func NewMemory(now func() time.Time) *Memory {
 	m := &Memory{monitor: monitor.NewMemory(now), guesses: web.NewThrottle(now)}
 	m.guesses.Whole = true // all guess the same token
@@ -63,7 +63,7 @@ type Options struct {
 	PublicURL     string                   // of the store, as updates.HeadsOptions
 	Downgrades    map[string]bool          // channels that have clients with allowDowngrades
 	Rings         map[string]bool          // channels that keep rings
-	Clients       int                      // that are recorded of each channel and release; of more a sample
+	Clients       int                      // that are recorded per channel and release; of more, a sample is
 	ReportSecrets []string                 // that applications sign reports with; none: all reports count
 	UpdatesToken  string                   // bearer token of /updates/; empty: it is public
 	// Clients are redirected for bundles to Elsewhere, or with Presigner to the store.
@@ -239,8 +239,8 @@ func (s *Server) routes() chi.Router {
 	return r
 }
 
-// notAllowed answers with the methods that an address accepts. One that takes reports is
-// no file, though routes of files match it.
+// notAllowed answers 405 with the methods that an address accepts. The address of reports
+// matches the routes of files, but accepts POST only.
 func notAllowed(routes chi.Routes) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		methods := []string{http.MethodGet, http.MethodHead, http.MethodPost}

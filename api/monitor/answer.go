@@ -25,10 +25,10 @@ const (
 	maxPoints = 400_000
 	// maxHeld bounds the points that all requests hold at a time, about 32 bytes each.
 	maxHeld = 3_000_000
-	// partReads and partPoints are about how many points are read and answered at a
-	// time: what a light question may have to wait for, and what is held in memory.
+	// partReads is about how many points are read at a time: a light question may have to
+	// wait for that many. partPoints is about how many are answered, and held in memory.
 	partReads, partPoints = 1_000_000, 50_000
-	// density is how often a value is expected, for the weight of a question.
+	// density is the assumed time between two values, to estimate what a question costs.
 	density = time.Minute
 )
 

@@ -15,9 +15,8 @@ const (
 	keepTime     = 30 * time.Minute // for one database
 )
 
-// keeper has time-series databases keep values as long as their tenants' settings say:
-// what they do each hour for that goes on where nobody writes. It deletes old audit rows
-// and uploads, too.
+// keeper applies the tenants' retention to their time-series databases every hour, also if
+// nobody writes to them. It also deletes old audit rows and uploads.
 type keeper struct {
 	Options
 	loop web.Loop

@@ -8,8 +8,8 @@ import (
 )
 
 // Memory is what a server remembers of its clients and of the records: wrong logins, and
-// what is used while the records can't be reached. Servers on the same records that follow
-// each other, or run beside each other meanwhile, may share it.
+// what is used while the records can't be reached. A server and its successor on the same
+// records may share it, also while both run.
 type Memory struct {
 	throttle  *web.Throttle
 	refusals  *refusals
@@ -18,7 +18,7 @@ type Memory struct {
 	variables *known[string, []record.Variable] // by schema
 }
 
-// NewMemory returns one that is empty.
+// NewMemory returns an empty Memory.
 func NewMemory(now func() time.Time) *Memory {
 	return &Memory{
 		throttle: web.NewThrottle(now), refusals: &refusals{recorded: newKnown[string, struct{}](now, maxRefusedNet)},

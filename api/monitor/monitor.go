@@ -56,7 +56,7 @@ type Options struct {
 	Uploads     KeyPair       // empty: nothing can be uploaded
 	MaxUpload   int64         // bytes
 	WriteToken  string        // of /api/v2/write; empty: nothing can be written
-	BehindProxy bool          // X-Forwarded-Proto is true
+	BehindProxy bool          // X-Forwarded-For and X-Forwarded-Proto can be trusted
 	Deadline    time.Duration // for a request without files, and for a look-up of a user
 	StoreTime   time.Duration // for an upload to reach the store
 	KeepAudits  time.Duration // that audit rows are kept; 0: for ever

@@ -16,8 +16,8 @@ const (
 	seriesTurns = 2
 	// maxWaiting is how many questions may wait.
 	maxWaiting = 1000
-	// writeTime is how long a part may take to be written before what waits for its
-	// question to go on begins: a slow client holds nobody up for longer.
+	// writeTime is how long the next turn of a question is reserved while a part is
+	// written: a slow client holds nobody up for longer.
 	writeTime = 2 * time.Second
 	// busyWait is when a client that was refused should try again.
 	busyWait = 5 * time.Second
@@ -64,7 +64,7 @@ type share struct {
 
 func newTurns() *turns { return &turns{free: seriesTurns, shares: map[string]*share{}} }
 
-// take waits for a turn, which needs give. It returns the context's error, or errBusy if
+// take waits for a turn; give ends it. It returns the context's error, or errBusy if
 // too many wait.
 func (t *turns) take(ctx context.Context, w *turn) error {
 	if err := t.enter(w); err != nil {
@@ -98,9 +98,9 @@ func (t *turns) enter(w *turn) error {
 	return nil
 }
 
-// give ends a turn. If the question goes on, next is its next turn, which needs take or
-// forget: until then, and for writeTime, no question of the tenant begins that has more
-// left to read.
+// give ends a turn. If the question goes on, next is its next turn, which is reserved until
+// take or forget, for writeTime at most: meanwhile no question of the tenant begins that has
+// as much or more left to read.
 func (t *turns) give(w, next *turn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

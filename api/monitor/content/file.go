@@ -156,8 +156,8 @@ func idText(id *yaml.Node) string {
 	return id.Value
 }
 
-// apart reports objects that another diagram has, too. The check of a diagram
-// reports those that it has twice itself.
+// apart reports objects that another diagram also has. Objects that the diagram has
+// twice are reported by its own check.
 func (c *checker) apart(diagram *yaml.Node, lines map[record.Ref]int) {
 	own := map[record.Ref]int{}
 	for _, kind := range []record.Kind{record.Line, record.Image, record.Text, record.Polyline} {

@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// Shelf is where keys lie that several servers share: a text like that of a key file.
+// Shelf stores the keys that several servers share, as a text like that of a key file.
 type Shelf interface {
-	// Create puts a text there, unless there is one, and returns what is there.
+	// Create stores a text, unless there is one, and returns what is stored.
 	Create(ctx context.Context, text []byte) ([]byte, error)
 
-	// Replace replaces the text by what change makes of it, again if another call
-	// replaced it meanwhile.
+	// Replace replaces the text by what change makes of it. If another call replaced it
+	// meanwhile, change is called again with the new text.
 	Replace(ctx context.Context, change func(text []byte) ([]byte, error)) error
 }
 
