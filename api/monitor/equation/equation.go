@@ -47,6 +47,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"unicode/utf8"
 )
 
@@ -62,7 +63,7 @@ const (
 
 // Equation is a parsed equation. It is immutable and safe for concurrent use.
 type Equation struct {
-	keys  []string // that it uses, each once, in order of appearance
+	keys  []string
 	steps []step
 }
 
@@ -110,8 +111,13 @@ func Parse(text string, keys []string) (*Equation, error) {
 	return p.result, nil
 }
 
-// Value evaluates the equation. It calls operand at most once for each key that the equation
-// uses, in order of appearance, up to the first that is missing. ok is false, and the value 0, if an operand is missing or
+// Keys returns the keys that the equation uses, each once, in order of appearance.
+func (e *Equation) Keys() []string {
+	return slices.Clone(e.keys)
+}
+
+// Value evaluates the equation. It calls operand at most once for each of Keys, up to
+// the first that is missing. ok is false, and the value 0, if an operand is missing or
 // a step has no finite result. The value is never -0.
 func (e *Equation) Value(operand func(key string) (value float64, ok bool)) (value float64, ok bool) {
 	var valuesRoom, stackRoom [16]float64
