@@ -6,6 +6,7 @@ import (
 
 	"tsmon/api/updates/alarm"
 	"tsmon/api/updates/recorded"
+	"tsmon/release/library"
 )
 
 // What the tests outside of the package use.
@@ -13,7 +14,7 @@ const (
 	MaxAbsent     = maxAbsent
 	MaxAlarms     = alarm.Max
 	MaxLooks      = maxLooks
-	MaxRecord     = maxRecord
+	MaxRecord     = library.MaxRecord
 	ElsewhereTime = elsewhereTime
 )
 
@@ -29,7 +30,7 @@ func (h *Heads) Still() {
 }
 
 // Reread looks at what lies beside manifests, and reads a whole log, if one is due.
-func (h *Heads) Reread(ctx context.Context) { h.older.round(ctx, *h.known.Load()) }
+func (h *Heads) Reread(ctx context.Context) { h.older.round(ctx) }
 
 func (h *Heads) Round(ctx context.Context) { h.round(ctx) }
 
@@ -40,11 +41,11 @@ func (h *Heads) SetPatience(d time.Duration) { h.patience = d }
 
 // Version returns the version of the manifest that a channel shows.
 func (h *Heads) Version(ctx context.Context, name string) (string, error) {
-	shown, err := h.of(ctx, name)
+	c, err := h.of(ctx, name)
 	if err != nil {
 		return "", err
 	}
-	return shown.version, nil
+	return c.head.Load().version, nil
 }
 
 // Absent returns how many names are remembered that no channel has.

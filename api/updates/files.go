@@ -30,15 +30,15 @@ func (s *Server) file(w http.ResponseWriter, r *http.Request) {
 		s.showManifest(ctx, w, r, channel, ring)
 		return
 	}
+	if channel, ok := listIn(key); ok {
+		s.list(ctx, w, r, channel)
+		return
+	}
 	switch {
 	case strings.HasSuffix(r.URL.Path, ReportPath):
 		w.Header().Set("Allow", http.MethodPost)
 		s.Fail(w, r, web.Refuse(http.StatusMethodNotAllowed, "this address takes POST only"))
-	case s.isList(key):
-		s.list(ctx, w, r, strings.TrimSuffix(key, listEnd))
-	case !isReleaseFile(key):
-		s.Fail(w, r, web.Refuse(http.StatusNotFound, "there is no such file"))
-	case !library.IsRecord(key) && !s.named(ctx, key):
+	case !isReleaseFile(key), !library.IsRecord(key) && !s.named(ctx, key):
 		s.Fail(w, r, web.Refuse(http.StatusNotFound, "there is no such file"))
 	case library.IsRecord(key):
 		d, err := s.record(ctx, key)
@@ -67,12 +67,12 @@ func (s *Server) file(w http.ResponseWriter, r *http.Request) {
 // name it. Another server may have seen that sooner, so the store is looked at once more, but
 // for a signature: only publishers ask for those.
 func (s *Server) named(ctx context.Context, name string) bool {
-	h := s.Heads
-	if known := !h.follower.signed || names(*h.known.Load(), name); known || strings.HasSuffix(name, ".sig") {
+	known := !s.Heads.signed || s.Heads.names(name)
+	if known || strings.HasSuffix(name, ".sig") {
 		return known
 	}
 	s.lookAgain(ctx)
-	return names(*h.known.Load(), name)
+	return s.Heads.names(name)
 }
 
 // lookAgain looks at the store once more, if it answers in time.
@@ -94,15 +94,15 @@ func (s *Server) record(ctx context.Context, key string) (*web.Document, error) 
 		s.lookAgain(ctx)
 		d, named, err = s.Heads.record(ctx, key)
 	}
-	if err == nil && !named && s.Heads.follower.signed {
+	if err == nil && !named && s.Heads.signed {
 		err = fs.ErrNotExist
 	}
 	return d, err
 }
 
 // names reports whether the log of a channel names an object.
-func names(known map[string]*channel, name string) bool {
-	for _, c := range known {
+func (h *Heads) names(name string) bool {
+	for _, c := range *h.known.Load() {
 		if offers := c.offers.Load(); offers != nil && offers.names.Object(name) {
 			return true
 		}
@@ -140,14 +140,9 @@ func manifestIn(key string) (channel string, ring int, ok bool) {
 
 // showManifest serves the manifest of a channel or of one of its rings.
 func (s *Server) showManifest(ctx context.Context, w http.ResponseWriter, r *http.Request, name string, ring int) {
-	_, err := s.Heads.of(ctx, name)
+	c, err := s.Heads.of(ctx, name)
 	if err != nil {
 		s.noDocument(w, r, err)
-		return
-	}
-	c := s.Heads.channel(name)
-	if c == nil {
-		s.noDocument(w, r, fs.ErrNotExist) // it was deleted again
 		return
 	}
 	d, err := c.document(ring)

@@ -8,7 +8,6 @@ import (
 	"tsmon/api/updates/alarm"
 	"tsmon/api/web"
 	"tsmon/channels"
-	"tsmon/store/object"
 )
 
 const (
@@ -21,15 +20,13 @@ const (
 // earlier entries are found here. What is shown stays; the alarm is the one that a server would
 // raise that starts then, and is checked again every standsEvery.
 type older struct {
-	store  object.Store
-	trust  map[string]Trust
-	now    func() time.Time
-	alarms *alarm.Board
-	loop   web.Loop
+	heads *Heads
+	loop  web.Loop
 }
 
 // round checks the objects beside the manifest of each channel, and reads one log.
-func (o *older) round(ctx context.Context, known map[string]*channel) {
+func (o *older) round(ctx context.Context) {
+	known := *o.heads.known.Load()
 	for _, c := range known {
 		o.lookBeside(ctx, c)
 	}
@@ -42,7 +39,7 @@ func (o *older) next(ctx context.Context, known map[string]*channel) {
 	var oldest *channel
 	var since time.Time
 	for _, c := range known {
-		if at, due := c.rereadDue(o.now()); due && (oldest == nil || at.Before(since)) {
+		if at, due := c.rereadDue(o.heads.Now()); due && (oldest == nil || at.Before(since)) {
 			oldest, since = c, at
 		}
 	}
@@ -70,7 +67,7 @@ func (o *older) read(ctx context.Context, c *channel) {
 	c.reading.Lock()
 	known := c.log.End()
 	c.reading.Unlock()
-	log, err := channels.Repository{Store: o.store, Trust: o.trust, Thorough: true}.Load(ctx, c.name)
+	log, err := channels.Repository{Store: o.heads.Objects, Trust: o.heads.Trust, Thorough: true}.Load(ctx, c.name)
 	if err == nil {
 		err = log.Continues(known)
 	}
@@ -79,13 +76,13 @@ func (o *older) read(ctx context.Context, c *channel) {
 	}
 	c.reading.Lock()
 	defer c.reading.Unlock()
-	c.whole = o.now()
+	c.whole = o.heads.Now()
 	if err != nil && !errors.Is(err, channels.ErrLog) && !errors.Is(err, channels.ErrHistory) {
 		c.whole = c.whole.Add(standsEvery - wholeEvery) // the store is down: try again soon
 		return
 	}
 	c.altered = err
-	judgeLog(o.alarms, c)
+	judgeLog(o.heads.alarms, c)
 }
 
 // judgeLog raises or clears the alarm of a log whose end is believed.

@@ -163,7 +163,7 @@ func bounded(reach []gate.Reach) (kept []gate.Reach, cut int) {
 func (h *Heads) baseOf(channel string) string {
 	c := h.channel(channel)
 	if c == nil {
-		return h.publicURL
+		return h.PublicURL
 	}
 	c.reading.Lock()
 	defer c.reading.Unlock()

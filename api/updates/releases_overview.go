@@ -82,12 +82,14 @@ func (s *Releases) overview(r *http.Request) (any, error) {
 
 // channelState returns what is known of a channel.
 func (s *Releases) channelState(ctx context.Context, name string) ChannelState {
-	c := ChannelState{Channel: name, Rings: s.Heads.rings[name], Platforms: []string{}, Files: []string{}, Missing: []string{}}
+	c := ChannelState{Channel: name, Rings: s.Heads.Rings[name], Platforms: []string{}, Files: []string{}, Missing: []string{}}
 	if s.Heads.rounds.AwaySince().IsZero() {
 		_, _ = s.Heads.of(ctx, name) // a channel that is configured may be new
 	}
-	if shown := s.Heads.shownBy(name); shown != nil {
-		c.Shown, c.Behind, c.Version, c.Newest = true, shown.behind, shown.version, shown.version
+	if known := s.Heads.channel(name); known != nil {
+		if shown := known.head.Load(); shown != nil {
+			c.Shown, c.Behind, c.Version, c.Newest = true, shown.behind, shown.version, shown.version
+		}
 	}
 	log := s.Heads.knownLog(name)
 	head := log.Head()

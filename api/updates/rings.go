@@ -14,7 +14,7 @@ type ringDocuments [channels.Rings]*web.Document
 // readRings renders the manifests of a channel's rings from its log, as they lie in the
 // store. One that does not verify stays as it was.
 func (h *Heads) readRings(c *channel, publicURL string) {
-	if !h.rings[c.name] || c.log.Head() == nil {
+	if !h.Rings[c.name] || c.log.Head() == nil {
 		return
 	}
 	next := ringDocuments{}
@@ -51,11 +51,10 @@ func (h *Heads) readRings(c *channel, publicURL string) {
 // it keeps none, errUnverified if none has verified yet.
 func (c *channel) document(ring int) (*web.Document, error) {
 	if ring == whole {
-		shown, err := c.shown()
-		if err != nil {
+		if _, err := c.shown(); err != nil {
 			return nil, err
 		}
-		return shown.Document, nil
+		return c.head.Load().Document, nil
 	}
 	switch all := c.rings.Load(); {
 	case all == nil:

@@ -36,14 +36,14 @@ type head struct {
 // readPointer reads the manifest of a channel if it has changed.
 func (h *Heads) readPointer(ctx context.Context, c *channel) (*pointer, error) {
 	key := channels.ManifestKey(c.name)
-	info, err := h.store.Stat(ctx, key)
+	info, err := h.Objects.Stat(ctx, key)
 	if err != nil {
 		return nil, err
 	}
 	if c.pointer != nil && c.pointer.stored.ETag == info.ETag {
 		return c.pointer, nil
 	}
-	data, info, err := object.ReadAll(ctx, h.store, key, manifest.MaxSize)
+	data, info, err := object.ReadAll(ctx, h.Objects, key, manifest.MaxSize)
 	if errors.Is(err, object.ErrTooLarge) {
 		return &pointer{stored: info, fault: err}, nil
 	}
@@ -74,7 +74,7 @@ func (h *Heads) show(c *channel) *head {
 		}
 	case errors.Is(c.broken, channels.ErrUnsigned), errors.Is(c.broken, channels.ErrHistory):
 		fault = c.broken // nor is the manifest
-	case h.trust[c.name].Operators != nil:
+	case h.Trust[c.name].Operators != nil:
 		fault = fmt.Errorf("%w: there is no log", channels.ErrUnsigned)
 	}
 	if key := channels.ManifestKey(c.name); fault != nil {

@@ -37,7 +37,7 @@ func (o *older) lookBeside(ctx context.Context, c *channel) {
 	}
 	var fault error
 	etag, n := "", 0
-	for info, err := range o.store.List(ctx, c.name+"/", "") {
+	for info, err := range o.heads.Objects.List(ctx, c.name+"/", "") {
 		if err != nil {
 			return // the store is away: soon again
 		}
@@ -54,9 +54,9 @@ func (o *older) lookBeside(ctx context.Context, c *channel) {
 		}
 	}
 	if c.putBack.Store(fault != nil); fault != nil {
-		o.alarms.Raise(c.name+"/", etag, alarm.Manifest, fault)
+		o.heads.alarms.Raise(c.name+"/", etag, alarm.Manifest, fault)
 	} else {
-		o.alarms.Clear(c.name + "/")
+		o.heads.alarms.Clear(c.name + "/")
 	}
 }
 
@@ -68,7 +68,7 @@ func (o *older) putBack(ctx context.Context, c *channel, info object.Info, end u
 	if _, _, ring := channels.RingIn(info.Key); !ring && info.Key != channels.DownloadsKey(c.name) || before.size == info.Size && before.changed.Equal(info.ModTime) {
 		return "", nil, nil
 	}
-	data, read, err := object.ReadAll(ctx, o.store, info.Key, manifest.MaxSize)
+	data, read, err := object.ReadAll(ctx, o.heads.Objects, info.Key, manifest.MaxSize)
 	if err != nil && !errors.Is(err, object.ErrTooLarge) {
 		return "", nil, err
 	}
