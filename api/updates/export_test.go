@@ -21,6 +21,7 @@ const (
 var (
 	CheckBundle = recorded.CheckBundle
 	CheckRecord = recorded.Check
+	Unserved    = unserved
 )
 
 // Still keeps rounds from beginning by themselves: the test calls Round.

@@ -3,7 +3,6 @@ package updates
 import (
 	"context"
 	"net/http"
-	"path"
 	"strconv"
 	"time"
 
@@ -198,5 +197,3 @@ func (s *Releases) adoption(r *http.Request) (any, error) {
 		return Spread{a, history}, nil
 	})
 }
-
-func fileName(key string) string { return path.Base(key) }
