@@ -248,13 +248,8 @@ type Trip struct {
 	Channel  string
 	Version  string
 	Sequence uint64 // entry of the log that was judged
-	Failed   int    // clients for which the release failed
-	Tried    int
 	Why      string // for the channel's log
 }
-
-// Reason is the text for the channel's log.
-func (t Trip) Reason() string { return t.Why }
 
 // Tripped returns the rollouts to halt. Errors are those of the records.
 func (g *Guards) Tripped(ctx context.Context) ([]Trip, error) {
@@ -268,7 +263,7 @@ func (g *Guards) Tripped(ctx context.Context) ([]Trip, error) {
 			return trips, err
 		}
 		if o.Decision == verdict.Halt {
-			trips = append(trips, Trip{name, o.Version, o.Sequence, int(o.Clients.Failing), int(o.Clients.Handed()), o.Why})
+			trips = append(trips, Trip{name, o.Version, o.Sequence, o.Why})
 		}
 	}
 	return trips, nil

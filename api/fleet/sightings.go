@@ -68,14 +68,17 @@ type Sightings struct {
 	running sync.WaitGroup
 
 	// Only the goroutine that writes uses these:
-	counted   map[countKey]counts  // events of this minute
-	unsent    []series.Sample      // samples that are not in the time series yet
-	failing   bool                 // the last write to the records failed
-	unbounded map[string]bool      // a failure to bound samples was logged
-	full      map[string]string    // what was last logged about each channel
-	told      map[string]time.Time // when the records were last told that it is full
+	counted map[countKey]counts  // events of this minute
+	unsent  []series.Sample      // samples that are not in the time series yet
+	failing bool                 // the last write to the records failed
+	said    said                 // about bounding samples
+	full    map[string]string    // what was last logged about each channel
+	told    map[string]time.Time // when the records were last told that it is full
 
-	sweeping sweeping
+	// unswept has the sampleKeys of samples whose rows in the records may include clients that no
+	// longer belong to them.
+	unswept      sync.Map
+	saidSweeping said // only the goroutine that sweeps uses it
 }
 
 // NewSightings returns Sightings that collect from the first event or from Start on, until
@@ -86,7 +89,7 @@ func NewSightings(o Options) *Sightings {
 	return &Sightings{
 		Options: o, metrics: newMetrics(o.Registry), seen: newPending(o.Clients), offered: offered, reported: reported,
 		before: map[string]map[string]bool{}, counted: map[countKey]counts{}, full: map[string]string{}, told: map[string]time.Time{}, admission: newAdmission(o.Clients),
-		salt: salt{records: o.Records}, unbounded: map[string]bool{}, sweeping: sweeping{due: map[sampleKey]bool{}, failing: map[string]bool{}},
+		salt: salt{records: o.Records}, said: said{}, saidSweeping: said{},
 	}
 }
 
@@ -151,9 +154,9 @@ func (s *Sightings) Asked(ctx context.Context, channel string, in Channel, c cha
 	tries := answer.Offer != nil && s.admit(sampleKey{channel, answer.Offer.Version}, who, now)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.seen.count(had, happened...)
+	s.seen.count(had, 1, happened...)
 	if answer.Offer != nil {
-		s.seen.count(countKey{channel, answer.Offer.Version, c.Target, had.cohort}, eventOffer)
+		s.seen.count(countKey{channel, answer.Offer.Version, c.Target, had.cohort}, 1, eventOffer)
 	}
 	if s.noRoom(now) {
 		return
@@ -266,7 +269,7 @@ func (s *Sightings) Downloaded(ctx context.Context, version, file, cohort string
 			counted = k
 		}
 	}
-	s.seen.count(counted, eventDownload)
+	s.seen.count(counted, 1, eventDownload)
 	if known && !s.noRoom(now) {
 		s.seen.downloads[key] = record.Download{Client: who.id, Version: version, Time: now.Add(after)}
 	}
@@ -314,7 +317,7 @@ func (s *Sightings) Reported(ctx context.Context, in Channel, r Report, from Cli
 	}
 	once := reportKey{tryKey{clientKey{k.channel, who.id}, k.version}, happened, now.Unix() / (24 * 60 * 60)}
 	if again, _ := s.reported.ContainsOrAdd(once, struct{}{}); !again {
-		s.seen.count(k, happened)
+		s.seen.count(k, 1, happened)
 	}
 	t := record.Try{Channel: k.channel, Client: who.id, Version: k.version, Round: in.roundOf(k.version)}
 	switch happened {

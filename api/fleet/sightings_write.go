@@ -66,11 +66,7 @@ func (s *Sightings) writeSightings(ctx context.Context) {
 	s.seen = newPending(s.Clients)
 	s.mu.Unlock()
 	for name, n := range s.Asks() { // requests that name neither client nor version
-		key := countKey{name, Other, Other, ""}
-		c := p.counts[key]
-		c[eventCheck] += n
-		c[eventAnonymous] += n
-		p.counts[key] = c
+		p.count(countKey{name, Other, Other, ""}, n, eventCheck, eventAnonymous)
 	}
 	for key, c := range p.counts {
 		s.metrics.count(key, c)
@@ -81,18 +77,16 @@ func (s *Sightings) writeSightings(ctx context.Context) {
 		s.counted[key] = sum
 	}
 	s.metrics.lostSightings.Add(float64(p.lost))
+	defer s.noteFull(ctx)
 	if err := s.learnSalt(ctx, sightTime); err != nil {
 		s.note(err)
-		s.noteFull(ctx)
 		return
 	}
 	if len(p.installed)+len(p.tries)+len(p.downloads) == 0 {
-		s.noteFull(ctx)
 		return
 	}
 	s.note(s.writeBatches(ctx, p.batches()))
 	s.bound(ctx, s.admission.due(s.Now()))
-	s.noteFull(ctx)
 }
 
 // writeBatches writes batches to the records. If one fails, it and the rest are kept. A sample
@@ -124,16 +118,16 @@ func (s *Sightings) bound(ctx context.Context, keys []sampleKey) {
 	for _, k := range keys {
 		before := s.admission.sample(k)
 		found, err := s.Records.Bound(ctx, k.channel, k.version, s.Clients, before)
-		once(s.unbounded, "", err, func() {
+		if s.said.fails("", err) {
 			s.Log.Warn("the number of recorded clients is not bounded", "channel", k.channel, "version", k.version, "error", err)
-		})
+		}
 		if err != nil {
 			return
 		}
 		if s.admission.bound(k, found, s.Now()) {
 			s.Log.Info("a smaller share of the clients is recorded", "channel", k.channel, "version", k.version, "share", found.Rate(), "clients", found.Rows)
 		}
-		s.sweeping.add(k)
+		s.unswept.Store(k, true)
 		if k.version == "" {
 			s.metrics.rate.WithLabelValues(k.channel).Set(found.Rate())
 		}

@@ -14,8 +14,8 @@ import (
 	"tsmon/store/object"
 )
 
-// file serves one file of the update tree: manifests and lists of downloads from memory, records once they
-// have verified, everything else as it is in the store.
+// file serves one file of the update tree: manifests and lists of downloads from memory, records
+// if they verify, everything else as it is in the store.
 func (s *Server) file(w http.ResponseWriter, r *http.Request) {
 	if !s.allowed(r) {
 		s.Fail(w, r, web.Unauthorized(nil))
@@ -63,9 +63,9 @@ func (s *Server) file(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// named reports whether a file may be shown: where operators sign, the log of a channel must
-// name it. Another server may have seen that sooner, so the store is looked at once more, but
-// for a signature: only publishers ask for those.
+// named reports whether a file may be shown: if operators sign, the log of a channel must name
+// it. Another server may have seen a new entry sooner, so named looks at the store once more,
+// except for signatures, which only publishers ask for.
 func (s *Server) named(ctx context.Context, name string) bool {
 	known := !s.Heads.signed || s.Heads.names(name)
 	if known || strings.HasSuffix(name, ".sig") {
@@ -75,10 +75,10 @@ func (s *Server) named(ctx context.Context, name string) bool {
 	return s.Heads.names(name)
 }
 
-// lookAgain looks at the store once more, if it answers in time.
+// lookAgain waits until the channels were looked at again, if the store answers in time.
 func (s *Server) lookAgain(ctx context.Context) { s.Look(ctx, s.Deadline/2) }
 
-// Look returns once the channels were looked at again, or after a time.
+// Look returns once all channels were looked at again, or when patience is over.
 func (s *Server) Look(ctx context.Context, patience time.Duration) {
 	s.Heads.watch(ctx)
 	ctx, cancel := context.WithTimeout(ctx, patience)
@@ -86,8 +86,8 @@ func (s *Server) Look(ctx context.Context, patience time.Duration) {
 	s.Heads.rounds.Await(ctx)
 }
 
-// record returns the record of a release that may be shown: where the log of a channel has
-// the version, the one that it names, and where operators sign no other.
+// record returns the record of a release. If the log of a channel has the version, it must be the
+// record that the log names; if operators sign, no other record is shown.
 func (s *Server) record(ctx context.Context, key string) (*web.Document, error) {
 	d, named, err := s.Heads.record(ctx, key)
 	if err == nil && !named {
@@ -110,8 +110,7 @@ func (h *Heads) names(name string) bool {
 	return false
 }
 
-// routeOf returns the route of a file in metrics and log, which distinguish manifests, small
-// and served from memory, from bundles.
+// routeOf returns the route of a file for metrics and log, empty for that of the router.
 func routeOf(key string) string {
 	switch _, ring, ok := manifestIn(key); {
 	case ok && ring == whole:
@@ -123,10 +122,10 @@ func routeOf(key string) string {
 	case isReleaseFile(key):
 		return "/updates/releases/{version}/{file}"
 	}
-	return "" // of the router
+	return ""
 }
 
-// whole stands for no ring, in the key of a manifest for the whole channel.
+// whole is the ring of a manifest that is for the whole channel.
 const whole = -1
 
 // manifestIn returns the channel and the ring of a manifest's key.
@@ -154,9 +153,9 @@ func (s *Server) showManifest(ctx context.Context, w http.ResponseWriter, r *htt
 	c.asks.Add(1)
 }
 
-// withholds reports whether a client must not get a bundle, whose release is paused.
-// Another server may have seen sooner that it goes on and offered it: nobody is refused
-// before the store was looked at once more, if it answers in time.
+// withholds reports whether a client must not get a bundle because its release is paused.
+// Another server may have seen sooner that the rollout goes on and offered the bundle, so
+// withholds looks at the store once more before it refuses a client.
 func (s *Server) withholds(ctx context.Context, r *http.Request, key string) bool {
 	cohort := r.Header.Get(cohortHeader)
 	if channels.CheckCohort(cohort) != nil {
@@ -170,7 +169,7 @@ func (s *Server) withholds(ctx context.Context, r *http.Request, key string) boo
 	return s.Heads.withholds(version, id, cohort)
 }
 
-// downloaded records that a client has downloaded a bundle, or will have after some time.
+// downloaded records that a client has downloaded a bundle, or will have it after some time.
 func (s *Server) downloaded(r *http.Request, key string, after time.Duration) {
 	if r.Method != http.MethodGet {
 		return
@@ -201,7 +200,6 @@ func isBundle(key string) bool {
 	return !strings.HasSuffix(key, ".sig") && !strings.HasSuffix(key, ".json")
 }
 
-// contentType is that of a file that the store keeps.
 func contentType(key string) string {
 	switch {
 	case strings.HasSuffix(key, ".json"):

@@ -246,7 +246,7 @@ func (h *Heads) Moves(name string, after uint64) []channels.Entry {
 	return slices.Clip(c.log.Entries)[i:]
 }
 
-// TakeAsks returns how often each manifest was requested since the last call.
+// TakeAsks returns how often each channel's manifests were requested since the last call.
 func (h *Heads) TakeAsks() map[string]int64 {
 	asks := map[string]int64{}
 	for name, c := range *h.known.Load() {

@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	// wholeEvery is how old a whole reading of a log may get, and wholePatience bounds one.
+	// wholeEvery is how often a log is read from its beginning; wholePatience bounds one reading.
 	wholeEvery    = time.Hour
 	wholePatience = 2 * time.Minute
 )
 
-// older checks the entries before the end of logs. Rounds check only the end, so changes of
-// earlier entries are found here. What is shown stays; the alarm is the one that a server would
-// raise that starts then, and is checked again every standsEvery.
+// older finds changes of entries before the end of logs, of which rounds check only the end. What
+// is shown stays. The alarm is the one that a server would raise if it started now; it is checked
+// again every standsEvery.
 type older struct {
 	heads *Heads
 	loop  web.Loop
@@ -33,8 +33,8 @@ func (o *older) round(ctx context.Context) {
 	o.next(ctx, known)
 }
 
-// next reads the log that was not read for longest, if it is due, from its beginning and
-// verifies all of its signatures.
+// next reads the log whose last whole reading is the oldest, if it is due, and verifies all of its
+// signatures.
 func (o *older) next(ctx context.Context, known map[string]*channel) {
 	var oldest *channel
 	var since time.Time
@@ -49,7 +49,7 @@ func (o *older) next(ctx context.Context, known map[string]*channel) {
 }
 
 // rereadDue returns when a log was last read from its beginning, and whether to do so again.
-// A log that can't be read is left to the rounds, which read it anyway.
+// A log that is not believed is left to the rounds, which reload it.
 func (c *channel) rereadDue(now time.Time) (at time.Time, due bool) {
 	c.reading.Lock()
 	defer c.reading.Unlock()
@@ -78,7 +78,7 @@ func (o *older) read(ctx context.Context, c *channel) {
 	defer c.reading.Unlock()
 	c.whole = o.heads.Now()
 	if err != nil && !errors.Is(err, channels.ErrLog) && !errors.Is(err, channels.ErrHistory) {
-		c.whole = c.whole.Add(standsEvery - wholeEvery) // the store is down: try again soon
+		c.whole = c.whole.Add(standsEvery - wholeEvery) // the store is down: try again in standsEvery
 		return
 	}
 	c.altered = err
@@ -89,7 +89,7 @@ func (o *older) read(ctx context.Context, c *channel) {
 func judgeLog(a *alarm.Board, c *channel) {
 	key := channels.LogPrefix(c.name)
 	switch {
-	case c.broken != nil: // it was raised
+	case c.broken != nil: // its alarm was raised
 	case c.uncompiled != nil:
 		a.Raise(key, c.offeredAt, alarm.Log, c.uncompiled)
 	case c.altered != nil:

@@ -15,10 +15,10 @@ import (
 	"tsmon/store/object"
 )
 
-// record reads the record of a release and verifies it, and raises or clears its
-// alarm. The errors are the store's, or errUnverified; fs.ErrNotExist, too, for the mark
-// of a release that was discarded, and for a record whose place another has taken. named is
-// false if no log that is known has the version: nothing but the bundles vouches for it then.
+// record reads the record of a release, verifies it, and raises or clears its alarm. The errors
+// are the store's, or errUnverified. fs.ErrNotExist also stands for the mark of a discarded
+// release, and for a record that another one has replaced. named is false if no known log
+// contains the version: then only the signatures of the bundles vouch for the record.
 func (h *Heads) record(ctx context.Context, key string) (d *web.Document, named bool, err error) {
 	data, info, err := object.ReadAll(ctx, h.Objects, key, library.MaxRecord)
 	version, fault := path.Base(path.Dir(key)), err
@@ -53,7 +53,8 @@ func (h *Heads) record(ctx context.Context, key string) (d *web.Document, named 
 	return web.NewDocument(data, info), named, err
 }
 
-// recheck verifies the records that failed before.
+// recheck verifies the records that failed before: those that changed, and each one again after
+// standsEvery, because what makes it good may be another object.
 func (h *Heads) recheck(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, h.patience)
 	defer cancel()
