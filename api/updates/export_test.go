@@ -36,7 +36,11 @@ func (h *Heads) Reread(ctx context.Context) { h.older.round(ctx) }
 func (h *Heads) Round(ctx context.Context) { h.round(ctx) }
 
 // Awaited reports whether a request waits for a round.
-func (h *Heads) Awaited() bool { return h.rounds.Awaited() }
+func (h *Heads) Awaited() bool {
+	h.rounds.mu.Lock()
+	defer h.rounds.mu.Unlock()
+	return h.rounds.next != nil
+}
 
 func (h *Heads) SetPatience(d time.Duration) { h.patience = d }
 
@@ -67,4 +71,4 @@ func (h *Heads) Raised(key, etag string) bool { return h.alarms.Raised(key, etag
 func (h *Heads) Alarms() int { return len(h.alarms.All()) }
 
 // Await waits for the end of a round that has not begun yet.
-func (h *Heads) Await(ctx context.Context) { h.rounds.Await(ctx) }
+func (h *Heads) Await(ctx context.Context) { h.rounds.await(ctx) }

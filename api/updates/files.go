@@ -83,7 +83,7 @@ func (s *Server) Look(ctx context.Context, patience time.Duration) {
 	s.Heads.watch(ctx)
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	s.Heads.rounds.Await(ctx)
+	s.Heads.rounds.await(ctx)
 }
 
 // record returns the record of a release. If the log of a channel has the version, it must be the

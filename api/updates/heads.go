@@ -56,7 +56,7 @@ type Heads struct {
 	absent  *lru.Cache[string, time.Time]       // names that no channel has, and until when that is believed
 	loop    web.Loop
 	older   older
-	rounds  web.Rounds
+	rounds  rounds
 
 	mu sync.Mutex
 
@@ -138,7 +138,7 @@ type HeadsOptions struct {
 // NewHeads returns heads that begin to read with the first request.
 func NewHeads(o HeadsOptions) *Heads {
 	h := &Heads{
-		HeadsOptions: o, patience: 5 * time.Second, looks: make(chan struct{}, maxLooks), rounds: web.Rounds{Now: o.Now, Log: o.Log},
+		HeadsOptions: o, patience: 5 * time.Second, looks: make(chan struct{}, maxLooks), rounds: rounds{now: o.Now, log: o.Log},
 		alarms: alarm.NewBoard(alarm.Options{Log: o.Log, Now: o.Now, Tell: o.Alarm, Registry: o.Registry, Channels: maps.Keys(o.Rings)}),
 	}
 	for _, trust := range o.Trust {
@@ -168,7 +168,7 @@ func (h *Heads) close() {
 
 // round refreshes every channel, and lists the channels until that has worked once.
 func (h *Heads) round(ctx context.Context) {
-	waits, over := h.rounds.Begin()
+	waits, over := h.rounds.begin()
 	defer over()
 	if !h.begun && len(h.Keys) == 0 {
 		h.Log.Warn("no key is trusted: manifests are shown whoever signed their bundles")
@@ -193,7 +193,7 @@ func (h *Heads) round(ctx context.Context) {
 	}
 	errs = append(errs, h.recheck(ctx))
 	if ctx.Err() == nil {
-		h.rounds.Note(errors.Join(errs...))
+		h.rounds.note(errors.Join(errs...))
 	}
 }
 

@@ -65,7 +65,7 @@ type AdoptionRow struct {
 func (s *Releases) overview(r *http.Request) (any, error) {
 	s.Heads.watch(r.Context())
 	return s.answers.get(r.Context(), "overview", func(ctx context.Context) (any, error) {
-		o := Overview{Alarms: s.Heads.alarms.All(), Channels: []ChannelState{}, Away: s.Heads.rounds.AwaySince(), Rehearses: s.Publisher != nil}
+		o := Overview{Alarms: s.Heads.alarms.All(), Channels: []ChannelState{}, Away: s.Heads.rounds.awaySince(), Rehearses: s.Publisher != nil}
 		names := map[string]bool{}
 		for name := range s.Heads.Channels() {
 			names[name] = true
@@ -85,7 +85,7 @@ func (s *Releases) overview(r *http.Request) (any, error) {
 // channelState returns what is known of a channel.
 func (s *Releases) channelState(ctx context.Context, name string) ChannelState {
 	c := ChannelState{Channel: name, Rings: s.Heads.Rings[name], Platforms: []string{}, Files: []string{}, Missing: []string{}}
-	if s.Heads.rounds.AwaySince().IsZero() {
+	if s.Heads.rounds.awaySince().IsZero() {
 		_, _ = s.Heads.of(ctx, name) // a channel that is configured may be new
 	}
 	if known := s.Heads.channel(name); known != nil {

@@ -112,7 +112,7 @@ func NewObserver(log *slog.Logger, registry prometheus.Registerer, behindProxy b
 	return o
 }
 
-// WarnOnce has the observer share its warning of a proxy with others, of which one warns.
+// WarnOnce lets several observers share the warning of a proxy, which is then logged once.
 func (o *Observer) WarnOnce(warned *sync.Once) { o.warned = warned }
 
 // Begin assigns the request ID and resets the write deadline, which an earlier
@@ -133,7 +133,7 @@ func (o *Observer) Begin(w http.ResponseWriter, r *http.Request) *Exchange {
 	return x
 }
 
-// newID returns 16 hexadecimal digits, which prove nothing.
+// newID returns 16 hexadecimal digits. They are no secret.
 func newID() string {
 	var number [8]byte
 	binary.BigEndian.PutUint64(number[:], rand.Uint64())
@@ -207,8 +207,8 @@ func (o *Observer) Finish(x *Exchange, r *http.Request, route string) {
 	_ = kind.log.Handle(r.Context(), line) // a failing log can't be reported
 }
 
-// cut reports whether the answer ended before all of it was sent: the client went away,
-// or the server ended.
+// cut reports whether the answer ended before all of it was sent, because the client went away or
+// the server ended.
 func (x *Exchange) cut(r *http.Request) bool {
 	length, err := strconv.ParseInt(x.Header().Get("Content-Length"), 10, 64)
 	return err == nil && r.Method != http.MethodHead && x.status != http.StatusNotModified && x.bytes < length
@@ -229,10 +229,10 @@ type kindKey struct {
 	status        int
 }
 
-// kind is what requests of one route, method and status have in common: looked up
-// and encoded once.
+// kind is what requests of one route, method and status have in common. It is looked up and
+// encoded once.
 type kind struct {
-	otherMethod bool // one that the server does not know
+	otherMethod bool // the server does not know the method
 	count       prometheus.Observer
 	log         slog.Handler // with the attributes of the kind
 }
