@@ -16,8 +16,8 @@ import (
 const (
 	admitTime     = 24 * time.Hour
 	networkPart   = 20               // one network may add at most this fraction of a sample in that time
-	boundPart     = 10               // new clients, as a fraction of a sample, after which it is bounded
-	boundEvery    = time.Minute      // or the time
+	boundPart     = 10               // a sample is bounded after this fraction of new clients,
+	boundEvery    = time.Minute      // or after this time
 	fullTime      = 10 * time.Minute // how long a rollout counts as full after a client was refused
 	maxClientDays = 30               // after which a client that was not seen is forgotten
 )
@@ -54,7 +54,7 @@ func newAdmission(most int) *admission {
 	return &admission{most: most, samples: map[sampleKey]*sample{}}
 }
 
-// of returns the sample of a key and creates it if needed. The caller holds mu.
+// of returns the sample of a key, a new one if there is none. The caller holds mu.
 func (a *admission) of(k sampleKey, now time.Time) *sample {
 	s := a.samples[k]
 	if s == nil {

@@ -187,18 +187,18 @@ func plural(n int, one, many string) string {
 // before returns the outcomes of a release, nil if none are known.
 func (g *Guards) before(ctx context.Context, channel, version string) (*verdict.Sums, error) {
 	if version == "" {
-		return nil, nil //nolint:nilnil // as a verdict takes it
+		return nil, nil //nolint:nilnil // which verdict.New accepts
 	}
 	kept, err := g.Records.Summary(ctx, channel, version)
 	if errors.Is(err, record.ErrNotFound) {
-		return nil, nil //nolint:nilnil // as a verdict takes it
+		return nil, nil //nolint:nilnil // as above
 	}
 	var sums verdict.Sums
 	if err == nil {
 		err = json.Unmarshal(kept.Sums, &sums)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("what %s came to on %s: %w", version, channel, err)
+		return nil, fmt.Errorf("outcomes of %s on %s: %w", version, channel, err)
 	}
 	return &sums, nil
 }

@@ -15,7 +15,7 @@ import (
 	"tsmon/store/record"
 )
 
-// NotifierOptions are what a Notifier needs.
+// NotifierOptions configure a Notifier.
 type NotifierOptions struct {
 	Webhook  Webhook
 	Records  record.Outbox
@@ -29,8 +29,8 @@ type NotifierOptions struct {
 
 // Notifier sends alarms and every move of a channel to a webhook, whoever made the move and
 // whether or not a server ran at the time. It reads the moves from the logs of the channels.
-// The records hold which moves have been queued, and the messages until the webhook has
-// accepted them. So each message arrives at least once, and usually once for all servers that
+// The records keep which moves have been queued, and each message until the webhook has
+// accepted it. So each message arrives at least once, and usually once for all servers that
 // share the records. Moves from before a webhook was first configured are not sent.
 //
 // A message that fails is sent again with increasing pauses, for noticeLife. At most maxWaiting

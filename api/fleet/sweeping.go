@@ -17,7 +17,7 @@ func (s *Sightings) tend(ctx context.Context) {
 		select {
 		case <-sweep.C:
 			s.sweep(ctx)
-			if !counted && len(s.Channels()) > 0 { // so that graphs have no gap when a server is restarted
+			if !counted && len(s.Channels()) > 0 { // at once, so that graphs have no gap after a restart
 				s.countClients(ctx)
 				counted = true
 			}

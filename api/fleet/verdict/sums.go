@@ -8,9 +8,9 @@ import (
 // Marks is the number of ages at which waiting clients are counted.
 const Marks = 6
 
-// MarkAges are those ages, counted from when a client fetched the release. Each is
-// three times the one before, and those that matter most, 27 h and 81 h, are past
-// a night and past a weekend.
+// MarkAges are those ages, counted from when a client fetched the release. Each is three times
+// the one before. Those that matter most, 27 h and 81 h, are longer than a night and longer than
+// a weekend.
 var MarkAges = [Marks]time.Duration{time.Hour, 3 * time.Hour, 9 * time.Hour, 27 * time.Hour, 81 * time.Hour, 243 * time.Hour}
 
 // MaxCount bounds each count of Sums.
@@ -28,8 +28,8 @@ type Sums struct {
 	Ages [Marks]Age `json:"ages"`
 }
 
-// Age counts the clients that fetched a release at least so long ago by what was
-// known of them at that age. It does not change afterwards.
+// Age counts the clients that fetched a release at least so long ago, by what was known of them at
+// that age. What becomes of a client later does not change it.
 type Age struct {
 	Reached int64 `json:"reached"`
 	Waiting int64 `json:"waiting"` // had neither run it nor failed
