@@ -208,26 +208,20 @@ func (a *admission) bound(k sampleKey, found record.Sample, now time.Time) (smal
 	return smaller
 }
 
-// full returns the reason why clients of a sample are not recorded; empty if they are.
-func (a *admission) full(k sampleKey, now time.Time) string {
+// full returns the reason why clients of a sample are not recorded, empty if they are, and when a
+// client last found no room, zero for never.
+func (a *admission) full(k sampleKey, now time.Time) (why string, at time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s := a.samples[k]
-	if s == nil || s.refused.IsZero() || now.Sub(s.refused) >= fullTime {
-		return ""
+	switch {
+	case s == nil:
+		return "", time.Time{}
+	case now.Sub(s.refused) >= fullTime:
+	case s.OfNetwork > 0:
+		why = fmt.Sprintf("there is room for %d clients of each network only", s.OfNetwork)
+	default:
+		why = "there is no room for more clients"
 	}
-	if s.OfNetwork > 0 {
-		return fmt.Sprintf("there is room for %d clients of each network only", s.OfNetwork)
-	}
-	return "there is no room for more clients"
-}
-
-// refusedAt returns when a client last found no room in a sample, zero for never.
-func (a *admission) refusedAt(k sampleKey) time.Time {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if s := a.samples[k]; s != nil {
-		return s.refused
-	}
-	return time.Time{}
+	return why, s.refused
 }

@@ -171,17 +171,10 @@ func (o *Opinion) decide(full bool) {
 	switch {
 	case o.Decision == verdict.Halt && networks < o.Required:
 		o.Decision = verdict.Wait
-		o.Why = fmt.Sprintf("%s All of that is from %s, and a halt requires %d: guard.networks of the channel.", o.Verdict.Sentence, plural(networks, "network", "networks"), o.Required)
+		o.Why = fmt.Sprintf("%s All of that is from %s, and a halt requires %d: guard.networks of the channel.", o.Verdict.Sentence, verdict.Plural(int64(networks), "network", "networks"), o.Required)
 	case o.Decision == verdict.Continue && full:
 		o.Decision, o.Why = verdict.Wait, o.Verdict.Sentence+" But clients of the release find no room in the records: made-up ones may have taken it."
 	}
-}
-
-func plural(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
 }
 
 // before returns the outcomes of a release, nil if none are known.

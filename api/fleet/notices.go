@@ -9,7 +9,6 @@ import (
 
 	"tsmon/channels"
 	"tsmon/release"
-	"tsmon/store/record"
 )
 
 // Notice is the content of a webhook message. All servers make the same notice for the same
@@ -91,10 +90,4 @@ func digestOf(v any) string {
 	data, _ := json.Marshal(v) // of plain structs, which does not fail
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:8])
-}
-
-// message returns a notice as it is sent.
-func (n Notice) message() record.Message {
-	body, _ := json.Marshal(n) // does not fail
-	return record.Message{ID: n.ID, Made: n.Time, Body: body}
 }

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"maps"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"tsmon/channels"
 	"tsmon/store/record"
@@ -72,16 +74,16 @@ const (
 
 // NewNotifier returns a notifier, which Start starts and Close stops.
 func NewNotifier(o NotifierOptions) *Notifier {
+	add := promauto.With(o.Registry)
 	n := &Notifier{
 		NotifierOptions: o,
-		waiting: prometheus.NewGauge(prometheus.GaugeOpts{
+		waiting: add.NewGauge(prometheus.GaugeOpts{
 			Name: "tsmon_webhook_waiting", Help: "Messages that the webhook has not taken yet, of all servers.",
 		}),
-		sent: prometheus.NewCounterVec(prometheus.CounterOpts{
+		sent: add.NewCounterVec(prometheus.CounterOpts{
 			Name: "tsmon_webhook_messages_total", Help: "Messages that this server sent to the webhook, by result: taken, failed, given_up.",
 		}, []string{"result"}),
 	}
-	o.Registry.MustRegister(n.waiting, n.sent)
 	for _, result := range []string{"taken", "failed", "given_up"} {
 		n.sent.WithLabelValues(result)
 	}
@@ -219,10 +221,12 @@ func (n *Notifier) queueMoves(ctx context.Context, channel string, told record.T
 	return room, nil
 }
 
+// messagesOf returns notices as they are sent.
 func messagesOf(notices []Notice) []record.Message {
 	messages := make([]record.Message, len(notices))
-	for i, notice := range notices {
-		messages[i] = notice.message()
+	for i, n := range notices {
+		body, _ := json.Marshal(n) // does not fail
+		messages[i] = record.Message{ID: n.ID, Made: n.Time, Body: body}
 	}
 	return messages
 }

@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"cmp"
 	"context"
 	"log/slog"
 	"strings"
@@ -189,29 +188,22 @@ func (s *Sightings) noRoom(now time.Time) bool {
 	return true
 }
 
-// refused returns when an observation of a release was last not recorded, zero for never.
-func (s *Sightings) refused(channel, version string) time.Time {
-	s.mu.Lock()
-	lost := s.lostAt
-	s.mu.Unlock()
-	if at := s.admission.refusedAt(sampleKey{channel, version}); at.After(lost) {
-		return at
-	}
-	return lost
-}
-
 // Full returns the reason why not all clients that were offered a release are recorded, empty
-// if they are. While it is not empty the outcomes are no evidence for the next step, because
-// made-up clients may have taken the room of others.
-func (s *Sightings) Full(channel, version string) string {
+// if they are, and when an observation was last not recorded, zero for never. While clients are
+// not recorded the outcomes are no evidence for the next step, because made-up clients may have
+// taken the room of others.
+func (s *Sightings) Full(channel, version string) (why string, at time.Time) {
 	now := s.Now()
+	why, at = s.admission.full(sampleKey{channel, version}, now)
 	s.mu.Lock()
-	lost := s.lost
-	if s.lostAt.IsZero() || now.Sub(s.lostAt) >= fullTime {
-		lost = ""
+	defer s.mu.Unlock()
+	if now.Sub(s.lostAt) < fullTime {
+		why = s.lost
 	}
-	s.mu.Unlock()
-	return cmp.Or(lost, s.admission.full(sampleKey{channel, version}, now))
+	if s.lostAt.After(at) {
+		at = s.lostAt
+	}
+	return why, at
 }
 
 // maxBefore bounds the versions per channel that are recorded by name although the log does not

@@ -138,15 +138,15 @@ func (s *Sightings) bound(ctx context.Context, keys []sampleKey) {
 // also writes that to the records, for the servers that judge the release.
 func (s *Sightings) noteFull(ctx context.Context) {
 	for name, c := range s.Channels() {
-		why, full := "", 0.0
-		if version := c.Rolling(); version != "" {
-			why = s.Full(name, version)
+		why, full, at := "", 0.0, time.Time{}
+		if c.Rolling() != "" {
+			why, at = s.Full(name, c.Rolling())
 		}
 		if why != "" {
 			full = 1
 		}
 		s.metrics.full.WithLabelValues(name).Set(full)
-		if at := s.refused(name, c.Rolling()); c.Rolling() != "" && at.Sub(s.told[name]) >= tellFull {
+		if at.Sub(s.told[name]) >= tellFull {
 			if err := s.Records.Refuse(ctx, name, c.Rolling(), at); err != nil {
 				s.Log.Warn("that clients of a rollout are not all recorded is not known to other servers", "channel", name, "error", err)
 			} else {

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"maps"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -299,7 +298,7 @@ func (c *channel) shown() (*channel, error) {
 
 // lookUp adds a channel to the known ones if the store has it. It remembers a name that no
 // channel has for an interval. close waits for it.
-func (h *Heads) lookUp(ctx context.Context, name string) (err error) {
+func (h *Heads) lookUp(ctx context.Context, name string) error {
 	done, ok := h.loop.Join()
 	if !ok {
 		return fmt.Errorf("%w: the server is ending", object.ErrUnavailable)
@@ -317,12 +316,7 @@ func (h *Heads) lookUp(ctx context.Context, name string) (err error) {
 		return fmt.Errorf("%w: too many look-ups", object.ErrUnavailable)
 	}
 	c := &channel{name: name, log: &channels.Log{Channel: name}, whole: h.Now(), beside: map[string]beside{}}
-	defer func() {
-		if found := recover(); found != nil { // in this goroutine it would end the process
-			err = fmt.Errorf("panic: %v\n%s", found, debug.Stack())
-		}
-	}()
-	err = h.look(ctx, c, true)
+	err := web.Safely(ctx, func(ctx context.Context) error { return h.look(ctx, c, true) })
 	if errors.Is(err, fs.ErrNotExist) {
 		h.absent.Add(name, h.Now().Add(h.Interval))
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
 // Alive answers that the process runs.
@@ -66,10 +67,9 @@ type asked struct {
 
 // NewHealth returns the health of the back ends of checks, and registers its metric.
 func NewHealth(checks []Check, now func() time.Time, log *slog.Logger, registry prometheus.Registerer) *Health {
-	h := &Health{now: now, log: log, failing: map[string]bool{}, up: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+	h := &Health{now: now, log: log, failing: map[string]bool{}, up: promauto.With(registry).NewGaugeVec(prometheus.GaugeOpts{
 		Name: "tsmon_backend_up", Help: "1 if a back end answers, else 0.",
 	}, []string{"backend", "concern"})}
-	registry.MustRegister(h.up)
 	for _, c := range checks {
 		h.checks = append(h.checks, &asked{Check: c, turn: make(chan struct{}, 1)})
 	}
@@ -130,7 +130,7 @@ func (a *asked) ask(ctx context.Context, now time.Time) error {
 	}
 	done := make(chan error, 1)
 	go func() {
-		err := safely(ctx, func(ctx context.Context) error { return a.try(ctx, now) })
+		err := Safely(ctx, func(ctx context.Context) error { return a.try(ctx, now) })
 		<-a.turn
 		done <- err
 	}()
@@ -203,8 +203,8 @@ const (
 	statusEnding   = "ending"
 )
 
-// safely turns a panic into an error. In this goroutine it would end the process.
-func safely(ctx context.Context, ask func(context.Context) error) (err error) {
+// Safely turns a panic into an error, where it would end the process.
+func Safely(ctx context.Context, ask func(context.Context) error) (err error) {
 	defer func() {
 		if found := recover(); found != nil {
 			err = fmt.Errorf("panic: %v\n%s", found, debug.Stack())

@@ -17,6 +17,7 @@ import (
 
 	"github.com/go-chi/chi/v5"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
 // Note is what the log records of a request when it ends. It belongs to the
@@ -101,15 +102,17 @@ type Observer struct {
 // NewObserver returns an observer whose metrics are registered with registry.
 // Behind a proxy the client's address is the one that the proxy reports.
 func NewObserver(log *slog.Logger, registry prometheus.Registerer, behindProxy bool) *Observer {
-	o := &Observer{log: log, behindProxy: behindProxy, warned: new(sync.Once), kinds: map[kindKey]kind{}, requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "tsmon_http_request_duration_seconds", Help: "Time that requests took, by route, method and status.",
-		Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10, 60, 600},
-	}, []string{"route", "method", "status"})}
-	o.faults = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "tsmon_http_faults_total", Help: "Requests that failed through the server or a back end: not for what the client sent, and not as busy.",
-	})
-	registry.MustRegister(o.requests, o.faults)
-	return o
+	add := promauto.With(registry)
+	return &Observer{
+		log: log, behindProxy: behindProxy, warned: new(sync.Once), kinds: map[kindKey]kind{},
+		requests: add.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "tsmon_http_request_duration_seconds", Help: "Time that requests took, by route, method and status.",
+			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10, 60, 600},
+		}, []string{"route", "method", "status"}),
+		faults: add.NewCounter(prometheus.CounterOpts{
+			Name: "tsmon_http_faults_total", Help: "Requests that failed through the server or a back end: not for what the client sent, and not as busy.",
+		}),
+	}
 }
 
 // WarnOnce lets several observers share the warning of a proxy, which is then logged once.

@@ -180,7 +180,7 @@ func (g *Guard) sentence(v *Verdict, now *Sums) string {
 		b.WriteString(" Continue.")
 	}
 	if v.ToHalt > 0 {
-		fmt.Fprintf(&b, " %s in a row would halt it.", plural(v.ToHalt, "more failure", "more failures"))
+		fmt.Fprintf(&b, " %s in a row would halt it.", Plural(v.ToHalt, "more failure", "more failures"))
 	}
 	if v.First {
 		b.WriteString(" Nothing is known of a release before it: reports and the limit alone decide.")
@@ -209,10 +209,11 @@ func Chance(bound float64) string {
 }
 
 func percent(x float64) string     { return fmt.Sprintf("%.3g %%", math.Round(x*1e4)/100) }
-func clients(n int64) string       { return plural(n, "client", "clients") }
+func clients(n int64) string       { return Plural(n, "client", "clients") }
 func hours(d time.Duration) string { return fmt.Sprintf("%g h", d.Hours()) }
 
-func plural(n int64, one, many string) string {
+// Plural returns a number with its noun.
+func Plural(n int64, one, many string) string {
 	if n == 1 {
 		return "1 " + one
 	}
