@@ -45,9 +45,7 @@ type Notifier struct {
 	mu     sync.Mutex
 	alarms []Notice // alarms that are not in the records yet, at most maxAlarms
 
-	begin   sync.Once
-	stop    context.CancelFunc // nil until it runs
-	running sync.WaitGroup
+	background
 
 	// Only the goroutine uses these:
 	told    map[string]uint64 // the last move that was queued, by channel
@@ -103,30 +101,16 @@ func (n *Notifier) Alarm(object, etag, problem string) {
 // Start begins to send messages if there is a webhook; only the first call has an effect. Close
 // stops it; the end of the context does not.
 func (n *Notifier) Start(ctx context.Context) {
-	n.begin.Do(func() {
-		if n.Webhook.Address == "" {
-			return
+	n.start(ctx, func(ctx context.Context) {
+		if n.Webhook.Address != "" {
+			n.running.Go(func() { n.run(ctx) })
 		}
-		ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
-		n.mu.Lock()
-		n.stop = stop
-		n.mu.Unlock()
-		n.running.Go(func() { n.run(ctx) })
 	})
 }
 
 // Close stops the notifier after the message that is being sent. The remaining messages are
 // sent by another server, or the next time one starts.
-func (n *Notifier) Close() {
-	n.begin.Do(func() {}) // Start does nothing from now on
-	n.mu.Lock()
-	stop := n.stop
-	n.mu.Unlock()
-	if stop != nil {
-		stop()
-	}
-	n.running.Wait()
-}
+func (n *Notifier) Close() { n.close() }
 
 func (n *Notifier) run(ctx context.Context) {
 	tick := time.NewTicker(noticeEvery)

@@ -62,9 +62,7 @@ type Sightings struct {
 
 	recorded atomic.Uint64 // batches
 
-	begin   sync.Once
-	stop    context.CancelFunc // nil until it runs
-	running sync.WaitGroup
+	background
 
 	// Only the goroutine that writes uses these:
 	counted map[countKey]counts  // events of this minute

@@ -10,11 +10,7 @@ import (
 // Start reads the salt, for which it waits at most saltTime, and begins to write observations;
 // only the first call has an effect. Close stops it; the end of the context does not.
 func (s *Sightings) Start(ctx context.Context) {
-	s.begin.Do(func() {
-		ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
-		s.mu.Lock()
-		s.stop = stop
-		s.mu.Unlock()
+	s.start(ctx, func(ctx context.Context) {
 		s.note(s.learnSalt(ctx, saltTime))
 		s.running.Go(func() { s.run(ctx) })
 		s.running.Go(func() { s.tend(ctx) })
@@ -28,16 +24,7 @@ func (s *Sightings) learnSalt(ctx context.Context, wait time.Duration) error {
 }
 
 // Close writes the remaining observations and waits until that is done.
-func (s *Sightings) Close() {
-	s.begin.Do(func() {}) // Start does nothing from now on
-	s.mu.Lock()
-	stop := s.stop
-	s.mu.Unlock()
-	if stop != nil {
-		stop()
-	}
-	s.running.Wait()
-}
+func (s *Sightings) Close() { s.close() }
 
 func (s *Sightings) run(ctx context.Context) {
 	sight, count := time.NewTicker(sightEvery), time.NewTicker(countEvery)
