@@ -157,7 +157,6 @@ func (a *admission) unsettled() (keys []sampleKey) {
 	return keys
 }
 
-// sample returns a sample.
 func (a *admission) sample(k sampleKey) record.Sample {
 	a.mu.Lock()
 	defer a.mu.Unlock()

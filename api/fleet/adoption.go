@@ -189,7 +189,6 @@ func groupOf(c record.ClientCount) GroupCount {
 	return group
 }
 
-// readNewest reads the outcomes of a release.
 func readNewest(ctx context.Context, records Records, channel, version string) (NewestCounts, error) {
 	p, err := records.Progress(ctx, channel, version)
 	s, err2 := records.Sample(ctx, channel, version)

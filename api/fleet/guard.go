@@ -112,7 +112,6 @@ func (g *Guards) Split(ctx context.Context, o *Opinion, c Channel) error {
 	return err
 }
 
-// guard returns the guard of a channel.
 func (g *Guards) guard(channel string) Guard {
 	if guard, ok := g.Guards[channel]; ok {
 		return guard

@@ -49,7 +49,6 @@ func (m *metrics) count(k countKey, c counts) {
 	}
 }
 
-// setClients replaces the gauges of a channel's clients.
 func (m *metrics) setClients(channel string, clients []record.ClientCount, n NewestCounts) {
 	for _, gauges := range []*prometheus.GaugeVec{m.clients, m.tries} {
 		gauges.DeletePartialMatch(prometheus.Labels{"channel": channel})

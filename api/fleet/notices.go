@@ -50,7 +50,6 @@ var telling = map[channels.Action]struct{ event, text string }{
 // halting is a pause that a guard made.
 const halting channels.Action = "halt"
 
-// noticeOf returns the notice of a move.
 func noticeOf(channel string, e channels.Entry) Notice {
 	n := Notice{
 		Time: e.When.UTC(), Channel: channel, Version: e.Newest(), Sequence: e.Sequence, From: e.From, Who: e.Who, Why: e.Why,
@@ -85,7 +84,6 @@ func alarmOf(object, etag, problem string, now time.Time) Notice {
 	}
 }
 
-// digestOf returns a short digest of a value.
 func digestOf(v any) string {
 	data, _ := json.Marshal(v) // of plain structs, which does not fail
 	sum := sha256.Sum256(data)

@@ -215,7 +215,6 @@ func messagesOf(notices []Notice) []record.Message {
 	return messages
 }
 
-// deliver sends the messages that are due.
 func (n *Notifier) deliver(ctx context.Context) error {
 	if age := n.Now().Sub(n.forgot); age < 0 || age >= time.Hour {
 		untaken, err := n.Records.ForgetMessages(ctx, n.Now().Add(-noticeLife))

@@ -88,7 +88,6 @@ func (s *Steward) takeSteps(ctx context.Context, said said) {
 	}
 }
 
-// finish completes an interrupted move.
 func (s *Steward) finish(ctx context.Context, channel string, said said) {
 	report, err := s.Publisher.Finish(ctx, channel)
 	if !s.failed(channel, err, said) && report.Changed {

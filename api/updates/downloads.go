@@ -39,7 +39,6 @@ func listIn(key string) (channel string, ok bool) {
 	return channel, ok && channels.CheckName(channel) == nil
 }
 
-// list serves downloads.json of a channel.
 func (s *Server) list(ctx context.Context, w http.ResponseWriter, r *http.Request, channel string) {
 	found, err := s.Heads.downloads(ctx, channel)
 	if err == nil && len(found.Files) == 0 {

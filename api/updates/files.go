@@ -137,7 +137,6 @@ func manifestIn(key string) (channel string, ring int, ok bool) {
 	return channel, whole, ok && channels.CheckName(channel) == nil
 }
 
-// showManifest serves the manifest of a channel or of one of its rings.
 func (s *Server) showManifest(ctx context.Context, w http.ResponseWriter, r *http.Request, name string, ring int) {
 	c, err := s.Heads.of(ctx, name)
 	if err != nil {

@@ -149,7 +149,6 @@ func NewHeads(o HeadsOptions) *Heads {
 	return h
 }
 
-// channel returns a channel that is known, or nil.
 func (h *Heads) channel(name string) *channel { return (*h.known.Load())[name] }
 
 // watch starts the rounds, a little more often than Interval, so that no head gets older than

@@ -82,7 +82,6 @@ func (s *Releases) overview(r *http.Request) (any, error) {
 	})
 }
 
-// channelState returns what is known of a channel.
 func (s *Releases) channelState(ctx context.Context, name string) ChannelState {
 	c := ChannelState{Channel: name, Rings: s.Heads.Rings[name], Platforms: []string{}, Files: []string{}, Missing: []string{}}
 	if s.Heads.rounds.awaySince().IsZero() {

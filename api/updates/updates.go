@@ -168,7 +168,6 @@ func (s *Server) allowed(r *http.Request) bool {
 	return s.Token == "" || web.SameSecret(web.Bearer(r), s.Token)
 }
 
-// client returns who sent a request.
 func client(r *http.Request) fleet.Client {
 	return fleet.Client{ID: clientID(r), Network: web.Network(web.NoteOf(r).Address, 24, 48)}
 }

@@ -87,7 +87,6 @@ func checkJSON(body []byte) error {
 	return nil
 }
 
-// depth returns how deep arrays and objects are nested.
 func depth(text []byte) int {
 	now, most := 0, 0
 	quoted := false

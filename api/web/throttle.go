@@ -120,7 +120,6 @@ type bound struct {
 	window time.Duration
 }
 
-// bounds returns the bounds of an attempt.
 func (t *Throttle) bounds(who guesser, shared bool) []bound {
 	now := t.now()
 	user := func() bound { return bound{of(t.counts, who, now, guessWindow), maxPerUser, 0, guessWindow} }
@@ -151,7 +150,6 @@ func of(counts *lru.Cache[guesser, *guesses], who guesser, now time.Time, window
 	return g
 }
 
-// end ends an attempt.
 func (t *Throttle) end(bounds []bound, failed bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
