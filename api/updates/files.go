@@ -67,12 +67,12 @@ func (s *Server) file(w http.ResponseWriter, r *http.Request) {
 // it. Another server may have seen a new entry sooner, so named looks at the store once more,
 // except for signatures, which only publishers ask for.
 func (s *Server) named(ctx context.Context, name string) bool {
-	known := !s.Heads.signed || s.Heads.names(name)
+	known := !s.Heads.signed || s.inLogs(name)
 	if known || strings.HasSuffix(name, ".sig") {
 		return known
 	}
 	s.lookAgain(ctx)
-	return s.Heads.names(name)
+	return s.inLogs(name)
 }
 
 // lookAgain waits until the channels were looked at again, if the store answers in time.
@@ -100,9 +100,9 @@ func (s *Server) record(ctx context.Context, key string) (*web.Document, error) 
 	return d, err
 }
 
-// names reports whether the log of a channel names an object.
-func (h *Heads) names(name string) bool {
-	for _, c := range *h.known.Load() {
+// inLogs reports whether the log of some channel names an object.
+func (s *Server) inLogs(name string) bool {
+	for _, c := range *s.Heads.known.Load() {
 		if offers := c.offers.Load(); offers != nil && offers.names.Object(name) {
 			return true
 		}

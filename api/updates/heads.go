@@ -249,7 +249,7 @@ func (h *Heads) look(ctx context.Context, c *channel, whole bool) error {
 			c.head.Store(next)
 			h.Log.Info("channel shown", "channel", c.name, "version", next.version, "sequence", next.sequence)
 		}
-		h.seeManifest(ctx, c)
+		c.seeManifest(ctx, h.Histories)
 	}
 	return err
 }

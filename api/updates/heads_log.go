@@ -92,7 +92,7 @@ func (h *Heads) readLog(ctx context.Context, c *channel, at *pointer) error {
 	}
 	judgeLog(h.alarms, c)
 	if offers != nil {
-		offers.Since, offers.Downgrades = h.decided(c.offers.Load(), offers), h.Downgrades[c.name]
+		offers.Since, offers.Downgrades = decided(c.offers.Load(), offers, h.Now()), h.Downgrades[c.name]
 		c.offers.Store(offers)
 		h.readRings(c, c.publicURL)
 	}
@@ -155,8 +155,8 @@ func (h *Heads) compile(log *channels.Log, at *pointer, publicURL string) (*comp
 
 // decided returns when the newest entry of a log was made, by the clock of this server if it
 // saw the entry appear.
-func (h *Heads) decided(before, now *compiled) time.Time {
-	switch at := h.Now(); {
+func decided(before, now *compiled, at time.Time) time.Time {
+	switch {
 	case before == nil && now.Since.Before(at):
 		return now.Since
 	case before != nil && before.Sequence == now.Sequence:

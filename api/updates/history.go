@@ -170,11 +170,11 @@ func (f follower) verifies(log *channels.Log) bool {
 
 // seeManifest records the newest entry whose manifest was seen in the store. If the records don't
 // answer, the next round tries again.
-func (h *Heads) seeManifest(ctx context.Context, c *channel) {
+func (c *channel) seeManifest(ctx context.Context, histories Histories) {
 	if c.unrecorded || c.lay == c.laid || c.lay > c.seen.Sequence {
 		return
 	}
-	if err := h.Histories.SeeManifest(ctx, c.name, c.lay); err != nil {
+	if err := histories.SeeManifest(ctx, c.name, c.lay); err != nil {
 		c.unrecorded = true
 		return
 	}

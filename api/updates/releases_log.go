@@ -125,7 +125,7 @@ func (s *Releases) entry(r *http.Request) (any, error) {
 	if e == nil {
 		return nil, web.Refuse(http.StatusNotFound, "%s has no entry %d", log.Channel, sequence)
 	}
-	base := s.Heads.baseOf(log.Channel)
+	base := s.baseOf(log.Channel)
 	d := EntryDetail{EntryRow: rowOf(log, e), Manifest: e.Render(base), Changes: []manifest.Change{}, Reach: []gate.Reach{}}
 	if e.Rollout != nil {
 		rolling := e.Rollout.Release.Render(base, e.Sequence)
@@ -156,10 +156,10 @@ func bounded(reach []gate.Reach) (kept []gate.Reach, cut int) {
 }
 
 // baseOf returns the public URL in a channel's manifests, empty while it is unknown.
-func (h *Heads) baseOf(channel string) string {
-	c := h.channel(channel)
+func (s *Releases) baseOf(channel string) string {
+	c := s.Heads.channel(channel)
 	if c == nil {
-		return h.PublicURL
+		return s.Heads.PublicURL
 	}
 	c.reading.Lock()
 	defer c.reading.Unlock()
