@@ -109,10 +109,8 @@ func (s *Store) unlessHidden(ctx context.Context, err error) error {
 		return nil
 	}
 	said := s.server.translate(ctx, err)
-	for _, hidden := range []error{ErrOrg, fs.ErrPermission, series.ErrNoDatabase} {
-		if errors.Is(said, hidden) {
-			return nil
-		}
+	if errors.Is(said, ErrOrg) || errors.Is(said, fs.ErrPermission) || errors.Is(said, series.ErrNoDatabase) {
+		return nil
 	}
 	return err
 }

@@ -91,9 +91,9 @@ func (s *scanner) countLoose(ctx context.Context, of source, day, until int64) (
 		return 0, err
 	}
 	if day*dayLength < until {
-		err = s.scan(ctx, of, day*dayLength, until, visitor{points: func(some []point) bool {
+		err = s.scan(ctx, of, day*dayLength, until, visitor{points: func(some []point) error {
 			count += int64(len(some))
-			return true
+			return nil
 		}})
 	}
 	return count + int64(before(loose, day*dayLength)), err

@@ -140,9 +140,9 @@ func (p *packer) day(ctx context.Context, of source, day int64) error {
 		return p.exec(ctx, dropChunks, of.id, midnight, midnight+dayLength-1)
 	}
 	var points []point
-	err := p.scan(ctx, of, midnight, midnight+dayLength, visitor{points: func(some []point) bool {
+	err := p.scan(ctx, of, midnight, midnight+dayLength, visitor{points: func(some []point) error {
 		points = append(slices.Clone(some), points...)
-		return true
+		return nil
 	}})
 	if errors.Is(err, errDamaged) || err == nil && len(points) > maxBlock {
 		return nil

@@ -41,10 +41,15 @@ func (s *scanner) one(ctx context.Context, r series.Range, now time.Time) (serie
 	var all windows
 	for _, of := range streams {
 		each := windows{kind: of.kind, spans: spans}
-		more := func() bool { return len(each.list) <= limit+1 } // the oldest of which may have more points
+		enough := func() error {
+			if len(each.list) > limit+1 { // the oldest of which may have more points
+				return errEnough
+			}
+			return nil
+		}
 		v := visitor{
-			points: func(points []point) bool { each.add(points); return more() },
-			parts:  func(parts []window) bool { each.addParts(parts); return more() },
+			points: func(points []point) error { each.add(points); return enough() },
+			parts:  func(parts []window) error { each.addParts(parts); return enough() },
 			even:   int64(series.Even(spans)),
 			every:  int64(r.Every),
 		}

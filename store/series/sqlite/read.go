@@ -129,17 +129,17 @@ func (q *questions) askFigures(ctx context.Context, scan *scanner) error {
 		}
 		for _, one := range sources {
 			err := scan.scan(ctx, one, q.now-int64(of.window)+1, q.now+1, visitor{
-				points: func(points []point) bool {
+				points: func(points []point) error {
 					for _, p := range points {
 						f.add(p, one.kind)
 					}
-					return true
+					return nil
 				},
-				parts: func(parts []window) bool {
+				parts: func(parts []window) error {
 					for _, h := range parts {
 						f.join(h.figures, one.kind)
 					}
-					return true
+					return nil
 				},
 			})
 			if err != nil {
@@ -225,8 +225,8 @@ func (n *newest) latest(points []point, now int64) {
 
 // search looks through the blocks and chunks.
 func (n *newest) search(ctx context.Context, scan *scanner, now int64) error {
-	return scan.scan(ctx, n.source, math.MinInt64, now+1, visitor{points: func(points []point) bool {
+	return scan.scan(ctx, n.source, math.MinInt64, now+1, visitor{points: func(points []point) error {
 		n.latest(points, now)
-		return false
+		return errEnough
 	}})
 }
