@@ -15,7 +15,7 @@ const (
 	missingLife = time.Minute
 )
 
-// ladder lists how far back a last value is searched, step by step; zero is all time.
+// ladder is how far back each step searches for a last value; zero is all time.
 var ladder = []time.Duration{time.Hour, 24 * time.Hour, 0}
 
 // memory is the cache of one database. It holds only keys that are fields of the
@@ -29,8 +29,8 @@ type memory struct {
 	rollups rollups   // as they were when they were read
 	read    time.Time // zero before
 
-	// writes counts the writes through this store: an answer that was on its way
-	// during a write may be older than the write.
+	// writes counts the writes through this store. An answer that was on its way during a
+	// write may be older than the write.
 	writes int
 }
 
@@ -53,8 +53,8 @@ func newMemory() *memory {
 	return &memory{kinds: map[series.Key]series.Kind{}, lasts: map[series.Key]whereabouts{}}
 }
 
-// keep stores the memory of a database that is known to exist, unless there is one,
-// and returns the one that is stored.
+// keep stores the memory of a database that is known to exist, unless it has one, and
+// returns the stored one.
 func (s *Store) keep(database string, m *memory) *memory {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -120,7 +120,6 @@ func (m *memory) learn(kinds map[series.Key]series.Kind, now time.Time, writes i
 	maps.DeleteFunc(m.lasts, func(k series.Key, _ whereabouts) bool { return kinds[k] == 0 })
 }
 
-// wrote adds the kinds of written fields.
 func (m *memory) wrote(kinds map[series.Key]series.Kind) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -149,8 +148,8 @@ func (s *Store) Forget(database string) {
 	}
 }
 
-// rung returns the step of the ladder at which to search for the last value of a
-// key; false if the key is known to have none.
+// rung returns the step of the ladder at which to begin the search for the last value of a
+// key, or false if the key is known to have none.
 func (m *memory) rung(k series.Key, now time.Time) (int, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

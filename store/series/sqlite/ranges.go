@@ -29,7 +29,6 @@ func (s *Store) Series(ctx context.Context, database string, ranges []series.Ran
 	return results, nil
 }
 
-// one reads one series.
 func (s *scanner) one(ctx context.Context, r series.Range, now time.Time) (series.Result, error) {
 	streams, err := s.sourcesOf(ctx, r.Key)
 	if err != nil {
@@ -62,13 +61,12 @@ func (s *scanner) one(ctx context.Context, r series.Range, now time.Time) (serie
 	return series.NewestFirst(all.points(limit+1), limit), nil
 }
 
-// window is a window that has points.
 type window struct {
 	start int64
 	figures
 }
 
-// windows are the windows of a field, newest first.
+// windows are the windows of a field that have points, newest first.
 type windows struct {
 	kind   series.Kind
 	spans  []series.Span
@@ -92,7 +90,7 @@ func (w *windows) at(t int64) *figures {
 	return &w.list[len(w.list)-1].figures
 }
 
-// add adds points that are in order of time, all of them older than those before.
+// add adds points in order of time, all of them older than those of the last call.
 func (w *windows) add(points []point) {
 	for _, p := range points {
 		w.at(p.time).add(p, w.kind)
@@ -120,7 +118,7 @@ func (w *windows) turn() {
 	w.turned = len(w.list)
 }
 
-// join adds the windows of another series, and drops all but a number of the newest.
+// join adds the windows of another series, and keeps the newest, as many as limit.
 func (w *windows) join(other windows, limit int) {
 	if w.list == nil {
 		*w = other
@@ -141,7 +139,7 @@ func (w *windows) join(other windows, limit int) {
 	w.list = both
 }
 
-// points returns a number of windows as points, newest first.
+// points returns the newest windows as points, newest first.
 func (w *windows) points(limit int) []series.Point {
 	var points []series.Point
 	for _, one := range w.list[:min(limit, len(w.list))] {

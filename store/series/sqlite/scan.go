@@ -13,7 +13,7 @@ import (
 	"tsmon/store/sqlitefile"
 )
 
-// dayOf returns the day of a time, counted from 1970.
+// dayOf returns the day of a time, counted from 1970-01-01.
 func dayOf(time int64) int64 {
 	day := time / dayLength
 	if time%dayLength < 0 {
@@ -22,11 +22,10 @@ func dayOf(time int64) int64 {
 	return day
 }
 
-// blockID returns the id of a series' block of a day. Blocks of a series lie in the
+// blockID returns the ID of the block of a series and day. Blocks of a series lie in the
 // order of their days.
 func blockID(stream, day int64) int64 { return stream<<18 | (day + 1<<17) }
 
-// dayOfBlock returns the day of the block with an id.
 func dayOfBlock(id int64) int64 { return id&(1<<18-1) - 1<<17 }
 
 // Chunks of the days that a period touches; no chunk is longer than a day.
@@ -106,8 +105,8 @@ func (s *scanner) scan(ctx context.Context, of source, start, stop int64, v visi
 	return err
 }
 
-// serves reports whether the parts of a day's rollup that lie between two times are to be
-// shown: they are the same as the points, or all that there is of them.
+// serves reports whether to show parts of a day's rollup instead of points: they amount to
+// the same, or the points are deleted.
 func (s *scanner) serves(ctx context.Context, id int64, perHour int, start, stop int64, v visitor) (bool, error) {
 	if perHour < 1 || perHour > maxParts {
 		return false, errDamaged
@@ -266,11 +265,11 @@ func merge(dst, older, newer []point) []point {
 	return append(dst, older...)
 }
 
-// figures are what the points of a window amount to.
+// figures are the aggregates of the points of a window.
 type figures struct {
 	count    int64
 	sum      float64
-	rest     float64 // what the additions to sum have lost
+	rest     float64 // what sum has lost by rounding
 	min, max float64
 	last     point // the greater of two with the same time
 }
@@ -286,7 +285,7 @@ func (f *figures) add(p point, kind series.Kind) {
 	f.last = p
 }
 
-// plus adds to the sum.
+// plus adds to the sum, by the method of Kahan and Neumaier.
 func (f *figures) plus(number float64) {
 	sum := f.sum + number
 	if math.Abs(f.sum) >= math.Abs(number) {
@@ -297,12 +296,11 @@ func (f *figures) plus(number float64) {
 	f.sum = sum
 }
 
-// total returns the sum.
 func (f *figures) total() float64 {
 	if total := f.sum + f.rest; !math.IsNaN(total) {
 		return total
 	}
-	return f.sum // which is infinite
+	return f.sum // it is infinite
 }
 
 // join adds the figures of other points of the same field.
