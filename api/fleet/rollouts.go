@@ -47,8 +47,6 @@ func (s *Steward) Run(ctx context.Context, configured []string) {
 
 // advance takes steps, and completes interrupted moves.
 func (s *Steward) advance(ctx context.Context, configured []string) {
-	tick := time.NewTicker(stepInterval)
-	defer tick.Stop()
 	said := said{}
 	if s.Look != nil {
 		s.Look(ctx)
@@ -56,14 +54,7 @@ func (s *Steward) advance(ctx context.Context, configured []string) {
 	for _, channel := range configured {
 		s.finish(ctx, channel, said)
 	}
-	for {
-		s.takeSteps(ctx, said)
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
+	every(ctx, stepInterval, func(ctx context.Context) { s.takeSteps(ctx, said) })
 }
 
 // takeSteps takes the steps that are due and that the evidence allows.
