@@ -123,7 +123,7 @@ func (s *Steward) failed(channel string, err error, said said) bool {
 // withHint adds an error and its hint to the attributes of a log line.
 func withHint(err error, args ...any) []any {
 	args = append(args, "error", err)
-	if refusal := (*release.Refusal)(nil); errors.As(err, &refusal) && refusal.Mend != "" {
+	if refusal, ok := errors.AsType[*release.Refusal](err); ok && refusal.Mend != "" {
 		args = append(args, "hint", refusal.Mend)
 	}
 	return args
