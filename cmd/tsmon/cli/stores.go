@@ -48,6 +48,9 @@ func OpenStore(_ context.Context, storage string) (object.Store, error) {
 		return nil, Usagef("storage is s3://BUCKET/PREFIX?endpoint=URL or a directory, not %s://…", scheme)
 	}
 	store, err := dir.Open(storage)
+	if errors.Is(err, object.ErrNoStore) {
+		err = WithHint(err, "name a folder in storage (TSMON_STORAGE), or a place where one can be created")
+	}
 	if err != nil {
 		return nil, err
 	}
