@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -148,7 +147,7 @@ Without --yes nothing is deleted; the command prints what would be.`,
 func findTenant(ctx context.Context, s record.Store, schema string) (Deletion, error) {
 	tenant, err := s.Tenant(ctx, schema)
 	if err != nil {
-		return Deletion{}, fmt.Errorf("%.80q: %w", schema, err)
+		return Deletion{}, err
 	}
 	users, err := s.Users(ctx, schema)
 	if err != nil {
@@ -199,19 +198,4 @@ func findUser(ctx context.Context, s record.Store, schema, email string) (Deleti
 	d := Deletion{Schema: schema, Kind: "user", ID: u.Email}
 	d.with("permissions", len(rows))
 	return d, err
-}
-
-// missing returns the error for an item that does not exist; the hint names the command that
-// lists them.
-func missing(schema, kind, kinds, id string) error {
-	return cli.WithHint(fmt.Errorf("there is no %s %.80q: %w", kind, id, record.ErrNotFound),
-		fmt.Sprintf("`tsmon tenant %s %s list` shows those that there are", kinds, schema))
-}
-
-// explainMissing adds a hint if an item was deleted in the meantime.
-func explainMissing(err error, schema, kind, kinds, id string) error {
-	if errors.Is(err, record.ErrNotFound) {
-		return missing(schema, kind, kinds, id)
-	}
-	return err
 }
