@@ -189,7 +189,8 @@ func settingPages(t *testing.T) string {
 				continue
 			}
 			tag := reflect.StructTag(strings.Trim(f.Tag.Value, "`"))
-			name, variable := tag.Get("yaml"), tag.Get("env")
+			name, _, _ := strings.Cut(tag.Get("yaml"), ",")
+			variable := tag.Get("env")
 			inner, kind := f.Type, ""
 			if m, ok := inner.(*ast.MapType); ok {
 				inner, kind = m.Value, ".NAME"
@@ -232,7 +233,7 @@ func spoken(file *ast.File) map[string]string {
 				break
 			}
 			tag := reflect.StructTag(strings.Trim(n.Tag.Value, "`"))
-			name := tag.Get("yaml")
+			name, _, _ := strings.Cut(tag.Get("yaml"), ",")
 			if name == "" || name == "-" { // only a variable sets it
 				name, _, _ = strings.Cut(tag.Get("env"), ",")
 			}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"reflect"
@@ -72,6 +73,13 @@ func wrong(setting, format string, args ...any) Mistake {
 	return Mistake{Setting: setting, Text: setting + " " + fmt.Sprintf(format, args...)}
 }
 
+// unless adds what wrong returns, unless ok.
+func (ms *Mistakes) unless(ok bool, setting, format string, args ...any) {
+	if !ok {
+		*ms = append(*ms, wrong(setting, format, args...))
+	}
+}
+
 var (
 	lineNumber = regexp.MustCompile(`^line (\d+): `)
 	unknownKey = regexp.MustCompile(`field (\S+) not found in type (\S+)`)
@@ -124,7 +132,7 @@ func explainEnvironment(err error) (found Mistakes) {
 		var bad env.ParseError
 		if errors.As(cause, &bad) {
 			m.Variable = bad.Name
-			eachKey(reflect.TypeFor[Config](), "", func(path string, f reflect.StructField) {
+			eachKey(reflect.TypeFor[Config](), "", func(path string, _ reflect.Type, f reflect.StructField) {
 				if f.Name == bad.Name && f.Type == bad.Type && f.Tag.Get("env") != "" {
 					m.Setting, m.Variable = path, f.Tag.Get("env")
 				}
@@ -157,10 +165,10 @@ func kindName(goType string) string {
 
 // eachKey calls visit with the fields of a struct and of the structs in it, and with the path
 // of each in the file, in which CHANNEL is the name of any channel.
-func eachKey(t reflect.Type, above string, visit func(path string, f reflect.StructField)) {
+func eachKey(t reflect.Type, above string, visit func(path string, of reflect.Type, f reflect.StructField)) {
 	for _, f := range reflect.VisibleFields(t) {
 		path := keyOf(above, f)
-		visit(path, f)
+		visit(path, t, f)
 		inner := f.Type
 		if inner.Kind() == reflect.Map {
 			inner, path = inner.Elem(), path+".CHANNEL"
@@ -176,42 +184,22 @@ func eachKey(t reflect.Type, above string, visit func(path string, f reflect.Str
 func nearest(key, goType string) string {
 	best, least := "", 3 // edits
 	elsewhere, fewest := "", 2
-	visit := func(path string, f reflect.StructField) {
-		known := f.Tag.Get("yaml")
-		if known == "" || known == "-" {
+	visit := func(path string, of reflect.Type, f reflect.StructField) {
+		known := yamlName(f)
+		d := edits(key, known)
+		if d >= len(known) {
 			return
 		}
-		d := edits(key, known)
-		if d < fewest && d < len(known) {
+		if of.String() == goType && d < least {
+			best, least = known, d
+		}
+		if d < fewest {
 			elsewhere, fewest = path, d
 		}
 	}
 	eachKey(reflect.TypeFor[Config](), "", visit)
-	inScope := func(t reflect.Type) {
-		if t.String() != goType {
-			return
-		}
-		for _, f := range reflect.VisibleFields(t) {
-			known := f.Tag.Get("yaml")
-			if d := edits(key, known); known != "" && known != "-" && d < least && d < len(known) {
-				best, least = known, d
-			}
-		}
-	}
-	inScope(reflect.TypeFor[Config]())
-	inScope(reflect.TypeFor[TrustedKey]())
-	eachKey(reflect.TypeFor[Config](), "", func(_ string, f reflect.StructField) {
-		switch f.Type.Kind() {
-		case reflect.Struct:
-			inScope(f.Type)
-		case reflect.Map:
-			inScope(f.Type.Elem())
-		}
-	})
-	if best == "" {
-		return elsewhere
-	}
-	return best
+	eachKey(reflect.TypeFor[TrustedKey](), "trusted_keys", visit)
+	return cmp.Or(best, elsewhere)
 }
 
 // edits returns the Levenshtein distance of two texts.
