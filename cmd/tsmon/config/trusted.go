@@ -86,6 +86,16 @@ func (ks TrustedKeys) String() string {
 	return strings.Join(texts, ",")
 }
 
+// Later returns the key, or its file, that is for later versions alone, empty if there is none.
+func (ks TrustedKeys) Later() string {
+	for _, k := range ks {
+		if k.From != "" && k.Until == "" {
+			return k.Key
+		}
+	}
+	return ""
+}
+
 // trimmed drops white space around keys, and empty keys.
 func (ks TrustedKeys) trimmed() TrustedKeys {
 	var kept TrustedKeys

@@ -15,8 +15,8 @@ type keysArea struct{ *patient }
 
 // examine compares the trusted keys with the applications' and with the private key
 // of the environment.
-func (p keysArea) examine(ctx context.Context) []Finding {
-	n := &notes{area: areaKeys, where: "trusted_keys"}
+func (p keysArea) examine(ctx context.Context, n *notes) {
+	n.at("trusted_keys")
 	if len(p.keys) == 0 {
 		n.fail(p.trustApplication(), "no key is trusted, so that nothing can be published")
 	} else {
@@ -24,7 +24,6 @@ func (p keysArea) examine(ctx context.Context) []Finding {
 	}
 	p.applicationKeys(n)
 	p.privateKey(ctx, n)
-	return n.found
 }
 
 // names lists keys by their ids and spans.

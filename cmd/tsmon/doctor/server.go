@@ -25,8 +25,8 @@ import (
 type serverArea struct{ *patient }
 
 // examine asks the back ends, and the servers that run, whether they are ready.
-func (p serverArea) examine(ctx context.Context) []Finding {
-	n := &notes{area: areaServer, where: "server"}
+func (p serverArea) examine(ctx context.Context, n *notes) {
+	n.at("server")
 	if err := p.CheckServer(p.config.Server); err != nil {
 		n.failed(err, "correct it")
 	}
@@ -35,7 +35,6 @@ func (p serverArea) examine(ctx context.Context) []Finding {
 	p.series(ctx, n.at("server.series"))
 	p.messages(ctx, n.at("server.mqtt"))
 	p.ready(ctx, n, pair)
-	return n.found
 }
 
 // certificate loads the certificate of `tsmon serve`, nil if it has none.

@@ -76,9 +76,8 @@ func (p *plan) compare(context.Context, Env) error {
 // rotating says, where trusted_keys give a new key to later versions, which private key CI
 // has to have, and when.
 func (p *plan) rotating(secret string) {
-	i := slices.IndexFunc(p.config.TrustedKeys, func(k config.TrustedKey) bool { return k.From != "" && k.Until == "" })
-	if i >= 0 {
-		p.report.Next = append(p.report.Next, secret+" TAURI_SIGNING_PRIVATE_KEY is the private key that signs the next release: replace the old one by the new one only once `tsmon keys rotate --to "+p.config.TrustedKeys[i].Key+"` says that the new key signs")
+	if key := p.config.TrustedKeys.Later(); key != "" {
+		p.report.Next = append(p.report.Next, secret+" TAURI_SIGNING_PRIVATE_KEY is the private key that signs the next release: replace the old one by the new one only once `tsmon keys rotate --to "+key+"` says that the new key signs")
 	}
 }
 
