@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net/url"
+	"os"
 	"syscall"
 	"time"
 
@@ -60,8 +61,10 @@ func openBackends(ctx context.Context, app *cli.App, c *config.Config, only stri
 			err = errors.Join(err, b.Close())
 		}
 	}()
-	if err = makeFolder(c); err != nil {
-		return b, err
+	if c.Data != "" {
+		if err = os.MkdirAll(c.Data, 0o700); err != nil {
+			return b, err
+		}
 	}
 	if err = errors.Join(cli.MakeFile(cli.RecordsFile(c)), cli.MakeFile(cli.SeriesFile(c))); err != nil {
 		return b, err
