@@ -49,27 +49,30 @@ func (d *Deletion) with(kind string, count int) {
 const maxUses = 10
 
 func (d Deletion) String() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "the %s %s", d.Kind, named(d.ID, d.Name))
+	text := "the " + d.Kind + " " + named(d.ID, d.Name)
 	if d.Kind != "tenant" {
-		fmt.Fprintf(&b, " of %s", d.Schema)
+		text += " of " + d.Schema
 	}
-	for i, p := range d.With {
-		b.WriteString([]string{" with ", ", "}[min(i, 1)])
-		b.WriteString(cli.Count(p.Count, strings.TrimSuffix(p.Kind, "s"), p.Kind))
+	var parts, uses []string
+	for _, p := range d.With {
+		parts = append(parts, cli.Count(p.Count, strings.TrimSuffix(p.Kind, "s"), p.Kind))
 	}
-	for i, u := range d.UsedBy {
-		if i == maxUses {
-			fmt.Fprintf(&b, " and %d more", len(d.UsedBy)-i)
-			break
-		}
-		b.WriteString([]string{"; it is used by ", ", "}[min(i, 1)])
-		fmt.Fprintf(&b, "the %s %s", u.Kind, named(u.ID, u.Name))
+	for _, u := range d.UsedBy[:min(len(d.UsedBy), maxUses)] {
+		uses = append(uses, "the "+u.Kind+" "+named(u.ID, u.Name))
+	}
+	if len(parts) > 0 {
+		text += " with " + strings.Join(parts, ", ")
+	}
+	if len(uses) > 0 {
+		text += "; it is used by " + strings.Join(uses, ", ")
+	}
+	if more := len(d.UsedBy) - len(uses); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
 	}
 	if d.Database != "" {
-		fmt.Fprintf(&b, "; the database %s and its values stay", d.Database)
+		text += "; the database " + d.Database + " and its values stay"
 	}
-	return b.String()
+	return text
 }
 
 func named(id, name string) string {

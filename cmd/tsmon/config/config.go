@@ -246,7 +246,8 @@ const (
 // set.
 type MQTT struct {
 	URL Secret `yaml:"url" env:"TSMON_MQTT_URL"` // may contain user and password
-	// Listen is the address of the embedded broker; empty for DefaultBroker.
+	// Listen is the address of the embedded broker; empty for DefaultBroker, or a free port
+	// that the log names if that is taken.
 	Listen string `yaml:"listen" env:"TSMON_MQTT_LISTEN"`
 }
 

@@ -82,16 +82,15 @@ func (ms *Mistakes) unless(ok bool, setting, format string, args ...any) {
 
 var (
 	lineNumber = regexp.MustCompile(`^line (\d+): `)
-	unknownKey = regexp.MustCompile(`field (\S+) not found in type (\S+)`)
-	wrongKind  = regexp.MustCompile("cannot unmarshal !!(\\w+)(?: `(.*)`)? into (\\S+)")
+	unknownKey = regexp.MustCompile(`^field (\S+) not found in type (\S+)$`)
+	wrongKind  = regexp.MustCompile("(?s)^cannot unmarshal !!(\\w+)(?: `(.*)`)? into (\\S+)$")
 )
 
 // explainYAML rewrites the errors of the YAML decoder, which name Go types, in the
 // terms of the file.
 func explainYAML(file string, err error) (found Mistakes) {
 	texts := []string{strings.TrimPrefix(err.Error(), "yaml: ")}
-	var typed *yaml.TypeError
-	if errors.As(err, &typed) {
+	if typed, ok := errors.AsType[*yaml.TypeError](err); ok {
 		texts = typed.Errors
 	}
 	for _, text := range texts {
@@ -100,21 +99,17 @@ func explainYAML(file string, err error) (found Mistakes) {
 			m.Line, _ = strconv.Atoi(at[1]) // digits
 			text = text[len(at[0]):]
 		}
-		text = unknownKey.ReplaceAllStringFunc(text, func(match string) string {
-			parts := unknownKey.FindStringSubmatch(match)
+		m.Text = text
+		if parts := unknownKey.FindStringSubmatch(text); parts != nil {
+			m.Text = "unknown key " + parts[1]
 			if near := nearest(parts[1], parts[2]); near != "" {
-				return fmt.Sprintf("unknown key %s; did you mean %s?", parts[1], near)
+				m.Text += "; did you mean " + near + "?"
 			}
-			return "unknown key " + parts[1]
-		})
-		m.Text = wrongKind.ReplaceAllStringFunc(text, func(match string) string {
-			parts := wrongKind.FindStringSubmatch(match)
-			value := map[string]string{"seq": "a list", "map": "a mapping"}[parts[1]]
-			if value == "" {
-				value = fmt.Sprintf("%q", parts[2])
-			}
-			return value + " is not " + kindName(strings.TrimLeft(parts[3], "*"))
-		})
+		}
+		if parts := wrongKind.FindStringSubmatch(text); parts != nil {
+			value := cmp.Or(map[string]string{"seq": "a list", "map": "a mapping"}[parts[1]], strconv.Quote(parts[2]))
+			m.Text = value + " is not " + kindName(strings.TrimLeft(parts[3], "*"))
+		}
 		found = append(found, m)
 	}
 	return found
@@ -123,14 +118,12 @@ func explainYAML(file string, err error) (found Mistakes) {
 // explainEnvironment names the variables of the environment that are wrong.
 func explainEnvironment(err error) (found Mistakes) {
 	causes := []error{err}
-	var all env.AggregateError
-	if errors.As(err, &all) {
+	if all, ok := errors.AsType[env.AggregateError](err); ok {
 		causes = all.Errors
 	}
 	for _, cause := range causes {
 		m := Mistake{Variable: "environment", Text: cause.Error()}
-		var bad env.ParseError
-		if errors.As(cause, &bad) {
+		if bad, ok := errors.AsType[env.ParseError](cause); ok {
 			m.Variable = bad.Name
 			eachKey(reflect.TypeFor[Config](), "", func(path string, _ reflect.Type, f reflect.StructField) {
 				if f.Name == bad.Name && f.Type == bad.Type && f.Tag.Get("env") != "" {
