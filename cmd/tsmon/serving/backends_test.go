@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"tsmon/api/monitor/token"
 	"tsmon/cmd/tsmon/cli"
 	"tsmon/cmd/tsmon/config"
 )
@@ -56,5 +57,24 @@ func TestBrokerElsewhere(t *testing.T) {
 	if second, _, err := openMessages(t.Context(), config.MQTT{Listen: config.DefaultBroker}, log); err == nil {
 		_ = second.Close()
 		t.Error("a configured address that is taken was given up")
+	}
+}
+
+// TestNoKeysYet: there are keys to rotate only once a server has started.
+func TestNoKeysYet(t *testing.T) {
+	c, err := config.Load("", []string{"TSMON_DATA=" + t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const hint = "start `tsmon serve` once, which creates them"
+	if _, err := rotateKey(t.Context(), c); cli.HintFor(err) != hint || !strings.Contains(err.Error(), "there are no keys of access tokens yet") {
+		t.Errorf("%v, hint %q", err, cli.HintFor(err))
+	}
+	// follows: start `tsmon serve` once, which creates them
+	if _, err := token.Open(c.Server.TokenKeys); err != nil {
+		t.Fatal(err)
+	}
+	if kid, err := rotateKey(t.Context(), c); kid == "" || err != nil {
+		t.Errorf("%q, %v", kid, err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"net"
@@ -191,7 +192,11 @@ func rotateKey(ctx context.Context, c *config.Config) (kid string, err error) {
 		}
 	}
 	if c.Server.TokenKeys != "" {
-		return token.Rotate(ctx, c.Server.TokenKeys)
+		kid, err = token.Rotate(ctx, c.Server.TokenKeys)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = cli.WithHint(fmt.Errorf("there are no keys of access tokens yet: %w", err), "start `tsmon serve` once, which creates them")
+		}
+		return kid, err
 	}
 	err = cli.WithRecords(ctx, c, func(records record.Store) error {
 		shared, err := openVault(c, records)
