@@ -316,9 +316,9 @@ func Inspect(path string, environ []string) *Inspection {
 	i.File = s.file
 	if err != nil {
 		i.Mistakes = Mistakes{{File: s.file, Text: err.Error()}}
-		return i
+	} else {
+		i.Mistakes = s.decode(data, c)
 	}
-	i.Mistakes = s.decode(data, c)
 	if err := env.ParseWithOptions(c, env.Options{Environment: s.vars}); err != nil {
 		i.Mistakes = append(i.Mistakes, explainEnvironment(err)...)
 	}

@@ -46,7 +46,7 @@ func (c *Config) checkOperators() (found Mistakes) {
 			found.unless(ok, setting+".operators", "names %.40q, who is none of the operators", operator)
 		}
 		d := channel.ApprovalsWithin
-		found.unless(d == 0 || d >= time.Minute && d <= maxPlanLife, setting+".approvals_within", "is not between 1m and %s", maxPlanLife)
+		found.unless(d == 0 || d >= time.Minute && d <= maxPlanLife, setting+".approvals_within", "is not between 1m and %dh", maxPlanLife/time.Hour)
 	}
 	return found
 }
