@@ -10,10 +10,9 @@ import (
 	"tsmon/cmd/tsmon/tauri"
 )
 
-// applicationArea examines the Tauri project.
+// applicationArea compares the Tauri project with the channels.
 type applicationArea struct{ *patient }
 
-// examine compares the Tauri project with the channels.
 func (p applicationArea) examine(_ context.Context, n *notes) {
 	switch {
 	case errors.Is(p.projectErr, tauri.ErrNoProject) && p.TauriConf == "":

@@ -15,10 +15,9 @@ import (
 	"tsmon/release/upkeep"
 )
 
-// channelsArea examines the manifests and logs of the channels.
+// channelsArea compares the manifest of each configured channel with its log.
 type channelsArea struct{ *patient }
 
-// examine compares the manifest of each configured channel with its log.
 func (p channelsArea) examine(ctx context.Context, n *notes) {
 	for _, name := range p.config.ChannelNames() {
 		p.channel(ctx, n.at(channels.ManifestKey(name)), name)

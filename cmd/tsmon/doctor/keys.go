@@ -10,11 +10,10 @@ import (
 	"tsmon/signing"
 )
 
-// keysArea examines the trusted, the application's and the private key.
+// keysArea compares the trusted keys with the application's and with the private key of the
+// environment.
 type keysArea struct{ *patient }
 
-// examine compares the trusted keys with the applications' and with the private key
-// of the environment.
 func (p keysArea) examine(ctx context.Context, n *notes) {
 	n.at("trusted_keys")
 	if len(p.keys) == 0 {

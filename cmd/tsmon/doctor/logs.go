@@ -23,7 +23,8 @@ type standing struct {
 func (p *patient) readStanding(ctx context.Context, name string) (s standing) {
 	r := channels.Repository{Store: p.store, Trust: p.trust, Thorough: true}
 	log, err := r.Load(ctx, name)
-	switch s.err = err; {
+	s.err = err
+	switch {
 	case errors.Is(err, fault.ErrBare) || errors.Is(err, fault.ErrStrangers):
 		s.where, s.mend = "operators", upkeep.MendLog(err, name)
 	case errors.Is(err, channels.ErrLog):

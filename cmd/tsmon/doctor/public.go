@@ -88,10 +88,9 @@ func (p publicArea) manifestAt(ctx context.Context, base, key string) (*answer, 
 	return p.fetch(ctx, base+"/"+key, http.Header{"Accept": {"application/json"}, "Cache-Control": {"no-cache"}})
 }
 
-// publicArea examines the address where clients find the store.
+// publicArea compares what clients get at public_url with what is in the store.
 type publicArea struct{ *patient }
 
-// examine compares what clients get with what is in the store.
 func (p publicArea) examine(ctx context.Context, n *notes) {
 	n.at("public_url")
 	if p.config.PublicURL == "" {

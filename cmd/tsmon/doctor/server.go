@@ -21,10 +21,10 @@ import (
 	"tsmon/store/series"
 )
 
-// serverArea examines what `tsmon serve` needs, and the servers that run.
+// serverArea asks the back ends of `tsmon serve`, and the servers that run, whether they are
+// ready.
 type serverArea struct{ *patient }
 
-// examine asks the back ends, and the servers that run, whether they are ready.
 func (p serverArea) examine(ctx context.Context, n *notes) {
 	n.at("server")
 	if err := p.CheckServer(p.config.Server); err != nil {

@@ -25,10 +25,9 @@ const probeKey = "staged/doctor/check.json"
 
 var probeAttributes = object.Attributes{ContentType: "application/json", CacheControl: "no-store"}
 
-// storageArea examines the store that releases go to.
+// storageArea tests what a publish needs from the store.
 type storageArea struct{ *patient }
 
-// examine tests what a publish needs from the store.
 func (p storageArea) examine(ctx context.Context, n *notes) {
 	n.at(p.config.Storage)
 	if !strings.HasPrefix(p.config.Storage, "s3:") {
