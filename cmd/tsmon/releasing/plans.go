@@ -40,7 +40,8 @@ channel is shown, as by ` + "`tsmon plan show`" + `, and signed once you have sa
 			Use:   "apply [HASH] [--channel CHANNEL]",
 			Short: "Carry out a plan that has all signatures, without signing it",
 			Long: `Carry out a plan that has all signatures. This is only needed if the command that added
-the last one was interrupted.`,
+the last one was interrupted. HASH may be shortened to 32 digits. Without it, the only
+plan of the channel is carried out.`,
 			Example: "  tsmon plan apply 3f9a61c07be24d5f8091a2b3c4d5e6f7",
 		}))
 }
@@ -94,8 +95,10 @@ func planState(w *approval.Waiting) string {
 func planShowCommand(app *cli.App) *cobra.Command {
 	channel, verbose := "", false
 	cmd := &cobra.Command{
-		Use:     "show [HASH] [--channel CHANNEL]",
-		Short:   "Show a plan, and what each client would get",
+		Use:   "show [HASH] [--channel CHANNEL]",
+		Short: "Show a plan, and what each client would get",
+		Long: `Show a plan, and what each client would get. HASH may be shortened to digits that only
+one plan of the channel begins with. Without it, the only plan that waits is shown.`,
 		Example: "  tsmon plan show 3f9a61c07be24d5f8091a2b3c4d5e6f7",
 		Args:    cli.Args(0, 1, "at most one HASH"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -309,7 +312,8 @@ func planWithdrawCommand(app *cli.App) *cobra.Command {
 		Use:   "withdraw HASH [--channel CHANNEL]",
 		Short: "Remove a plan and its signatures",
 		Long: `Remove a plan and its signatures, whether it waits or is out of date. Anybody who may
-write to the store can do that; no operator's key is needed.`,
+write to the store can do that; no operator's key is needed. HASH may be shortened to
+digits that only one plan of the channel begins with.`,
 		Example: "  tsmon plan withdraw 3f9a61c07be24d5f8091a2b3c4d5e6f7\n  tsmon plan withdraw 3f9a61c07be24d5f8091a2b3c4d5e6f7 --channel beta --dry-run",
 		Args:    cli.Args(1, 1, "one HASH"),
 		RunE: func(cmd *cobra.Command, args []string) error {
