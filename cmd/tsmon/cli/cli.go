@@ -38,6 +38,8 @@ type App struct {
 	// Set by the flags of every command.
 	ConfigPath  string
 	JSON, Quiet bool
+
+	progress *Progress // of the files that the command reads, until it prints its result
 }
 
 // New returns an App on the streams and the environment of the process.
@@ -58,6 +60,7 @@ func (a *App) Run(ctx context.Context, root *cobra.Command, args []string) int {
 	root.SetOut(a.Stdout)
 	root.SetErr(a.Stderr)
 	err := root.ExecuteContext(ctx)
+	a.EndProgress()
 	if err == nil && out.err != nil {
 		err = unwritten(out.err)
 	}

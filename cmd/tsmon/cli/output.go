@@ -29,8 +29,9 @@ func (a *App) Print(result any, plain func(w io.Writer)) error {
 	return a.Write(text.Bytes())
 }
 
-// Write writes a result to stdout as it is.
+// Write ends the progress, and writes a result to stdout as it is.
 func (a *App) Write(text []byte) error {
+	a.EndProgress()
 	if _, err := a.Stdout.Write(text); err != nil {
 		return unwritten(err)
 	}

@@ -54,11 +54,7 @@ func runRotate(ctx context.Context, app *cli.App, to, bridge string) error {
 	if err != nil {
 		return err
 	}
-	c, err := app.Load()
-	if err != nil {
-		return err
-	}
-	p, err := app.Publisher(ctx, c, nil)
+	c, p, err := app.LoadPublisher(ctx, "")
 	if err != nil {
 		return err
 	}

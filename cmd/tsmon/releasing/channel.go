@@ -128,8 +128,7 @@ func runChannelVerify(ctx context.Context, app *cli.App, channel string, f verif
 	if f.file != "" {
 		return verifyFile(ctx, app, channel, f.file, from)
 	}
-	progress := app.NewProgress("verified")
-	p, err := showing.Reader(ctx, app, progress)
+	p, err := showing.Reader(ctx, app, "verified")
 	if err != nil {
 		return err
 	}
@@ -138,7 +137,6 @@ func runChannelVerify(ctx context.Context, app *cli.App, channel string, f verif
 		return err
 	}
 	report, err := p.Keeper().VerifyFrom(ctx, channel, cmp.Or(from, seen))
-	progress.Done()
 	if err != nil {
 		return err
 	}
@@ -183,13 +181,11 @@ func verifyFile(ctx context.Context, app *cli.App, channel, path string, from ch
 	defer func() { err = errors.Join(err, os.RemoveAll(nowhere)) }()
 	c := *loaded
 	c.Storage, c.PublicURL = nowhere, cmp.Or(c.PublicURL, "https://offline.invalid")
-	progress := app.NewProgress("verified")
-	p, err := app.Publisher(ctx, &c, progress)
+	p, err := app.Publisher(ctx, &c, "verified")
 	if err != nil {
 		return err
 	}
 	report, err := feed.Check(ctx, p, file, channel, from)
-	progress.Done()
 	if err != nil {
 		return err
 	}

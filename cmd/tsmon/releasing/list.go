@@ -50,7 +50,7 @@ type ListedRelease struct {
 }
 
 func runReleaseList(ctx context.Context, app *cli.App) error {
-	p, err := showing.Reader(ctx, app, nil)
+	p, err := showing.Reader(ctx, app, "")
 	if err != nil {
 		return err
 	}
@@ -123,7 +123,7 @@ func runReleaseShow(ctx context.Context, app *cli.App, version string) error {
 	if err != nil {
 		return err
 	}
-	p, err := showing.Reader(ctx, app, nil)
+	p, err := showing.Reader(ctx, app, "")
 	if err != nil {
 		return err
 	}

@@ -89,17 +89,17 @@ func runPrune(ctx context.Context, app *cli.App, f pruneFlags) error {
 		return cli.WithHint(cli.Usagef("--keep and --older-than are missing"), "for example --keep 10 --older-than 90d; add --dry-run to see what would be removed")
 	}
 	f.noProbe = true
-	_, p, progress, err := f.publisher(ctx, app)
+	_, p, err := f.publisher(ctx, app)
 	if err != nil {
 		return err
 	}
 	report, err := p.Keeper().Prune(ctx, upkeep.PruneOptions{Keep: f.keep, OlderThan: older, Why: f.reason, Strays: f.strays, DryRun: f.dryRun})
-	progress.Done()
 	if err != nil {
 		return err
 	}
+	err = app.Print(report, func(w io.Writer) { printPrune(w, report) })
 	app.Warn(report.Warnings)
-	return app.Print(report, func(w io.Writer) { printPrune(w, report) })
+	return err
 }
 
 func printPrune(w io.Writer, r *upkeep.PruneReport) {

@@ -117,12 +117,11 @@ func (f *moveFlags) options(channel string) release.Options {
 
 // move runs one of the commands that move a channel and prints its plan.
 func (f *moveFlags) move(ctx context.Context, app *cli.App, run func(*config.Config, *release.Publisher) (*release.Plan, error)) error {
-	c, p, progress, err := f.publisher(ctx, app)
+	c, p, err := f.publisher(ctx, app)
 	if err != nil {
 		return err
 	}
 	plan, err := run(c, p)
-	progress.Done()
 	if err == nil {
 		plan, err = f.wait.Await(ctx, app, p, plan)
 	}
@@ -136,23 +135,15 @@ func (f *moveFlags) move(ctx context.Context, app *cli.App, run func(*config.Con
 }
 
 // publisher returns the publisher for the commands that move channels.
-func (f *moveFlags) publisher(ctx context.Context, app *cli.App) (*config.Config, *release.Publisher, *cli.Progress, error) {
+func (f *moveFlags) publisher(ctx context.Context, app *cli.App) (*config.Config, *release.Publisher, error) {
 	if err := f.check(); err != nil {
-		return nil, nil, nil, err
+		return nil, nil, err
 	}
-	c, err := app.Load()
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	progress := app.NewProgress("read")
-	p, err := app.Publisher(ctx, c, progress)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	if !f.noProbe {
+	c, p, err := app.LoadPublisher(ctx, "read")
+	if err == nil && !f.noProbe {
 		SetProbe(c, p)
 	}
-	return c, p, progress, nil
+	return c, p, err
 }
 
 // warnOf prints the warnings of a plan.

@@ -62,13 +62,12 @@ other store is gone, or if somebody forged the objects that mark an import.`,
 
 func runRepair(ctx context.Context, app *cli.App, f moveFlags, o upkeep.RepairOptions) error {
 	f.noProbe = true
-	_, p, progress, err := f.publisher(ctx, app)
+	_, p, err := f.publisher(ctx, app)
 	if err != nil {
 		return err
 	}
 	o.Why, o.DryRun = f.reason, f.dryRun
 	report, err := p.Repair(ctx, o)
-	progress.Done()
 	if err != nil {
 		return err
 	}

@@ -55,6 +55,7 @@ func (f *Wait) awaitOne(ctx, limited context.Context, app *cli.App, p *release.P
 	if w == nil {
 		return plan, nil
 	}
+	app.EndProgress()
 	approve := "`tsmon plan approve " + w.Name() + " --channel " + w.Channel + "`"
 	app.Say("%s waits for approvals, %s: %s by one of: %s", w.Channel, approvals(w), approve, strings.Join(w.Missing, ", "))
 	made, err := p.Await(limited, plan)

@@ -60,14 +60,10 @@ func (s *ChannelState) versionText() string {
 	return fmt.Sprintf("%s (%s for %d %%)", s.Version, s.Rollout.Version, s.Rollout.Percent)
 }
 
-// Reader returns a publisher for commands that only read. A storage folder that
+// Reader is App.LoadPublisher for commands that only read. A storage folder that
 // does not exist is an error: an empty list would hide a mistyped path.
-func Reader(ctx context.Context, app *cli.App, progress *cli.Progress) (*release.Publisher, error) {
-	c, err := app.Load()
-	if err != nil {
-		return nil, err
-	}
-	p, err := app.Publisher(ctx, c, progress)
+func Reader(ctx context.Context, app *cli.App, verb string) (*release.Publisher, error) {
+	c, p, err := app.LoadPublisher(ctx, verb)
 	if err != nil || strings.HasPrefix(c.Storage, "s3:") {
 		return p, err
 	}
@@ -88,7 +84,7 @@ func ListCommand(app *cli.App) *cobra.Command {
 }
 
 func runChannelList(ctx context.Context, app *cli.App) error {
-	p, err := Reader(ctx, app, nil)
+	p, err := Reader(ctx, app, "")
 	if err != nil {
 		return err
 	}
@@ -108,7 +104,7 @@ func runChannelList(ctx context.Context, app *cli.App) error {
 
 // LoadLog reads the log of a channel that shows something.
 func LoadLog(ctx context.Context, app *cli.App, channel string) (*channels.Log, *release.Publisher, error) {
-	p, err := Reader(ctx, app, nil)
+	p, err := Reader(ctx, app, "")
 	if err != nil {
 		return nil, nil, err
 	}

@@ -74,7 +74,7 @@ func runChannelLog(ctx context.Context, app *cli.App, channel string, limit int)
 	entries := []LogRow{}
 	rows := [][]string{{"ENTRY", "WHEN", "ACTION", "VERSION", "FROM", "COMMIT", "WHO", "SIGNED BY", "WHY"}}
 	var force *channels.Operators
-	if p, err := Reader(ctx, app, nil); err == nil && limit > 0 {
+	if p, err := Reader(ctx, app, ""); err == nil && limit > 0 {
 		force = p.Policies[channel].Operators // the operators in force before are unknown
 	}
 	for _, e := range shown.entries {
@@ -110,7 +110,7 @@ func runChannelLog(ctx context.Context, app *cli.App, channel string, limit int)
 // newestEntries reads the newest entries of a log, all for limit 0. Of a log that is broken
 // it returns what can be read, with the error.
 func newestEntries(ctx context.Context, app *cli.App, channel string, limit int) (*legible, error) {
-	p, err := Reader(ctx, app, nil)
+	p, err := Reader(ctx, app, "")
 	if err != nil {
 		return nil, err
 	}

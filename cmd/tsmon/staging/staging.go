@@ -69,10 +69,6 @@ bundles, and the files that --also names, are staged for new users.`,
 }
 
 func runStage(ctx context.Context, app *cli.App, f *stageFlags, args []string) error {
-	c, err := app.Load()
-	if err != nil {
-		return err
-	}
 	strand, err := releasing.ParseStrand(f.strand)
 	if err = cmp.Or(err, f.wait.Check()); err != nil {
 		return err
@@ -80,21 +76,19 @@ func runStage(ctx context.Context, app *cli.App, f *stageFlags, args []string) e
 	if f.wait.Duration > 0 && !f.publish {
 		return cli.Usagef("--wait needs --publish; staging alone needs no signatures")
 	}
+	c, p, err := app.LoadPublisher(ctx, "read")
+	if err != nil {
+		return err
+	}
 	content, err := f.GatherPart(ctx, app, c, args)
 	if err != nil {
 		return err
 	}
 	content.Channel, content.AllowUnbound, content.Strand = f.channel, f.unbound, strand
-	progress := app.NewProgress("read")
-	p, err := app.Publisher(ctx, c, progress)
-	if err != nil {
-		return err
-	}
 	if !f.noProbe {
 		releasing.SetProbe(c, p)
 	}
 	report, err := p.Stage(ctx, release.StageOptions{PublishOptions: content, Replace: f.replace, Publish: f.publish})
-	progress.Done()
 	if report == nil || err != nil && report.Published == nil {
 		return err
 	}
@@ -153,11 +147,7 @@ kept, because clients may have installed it.`,
 }
 
 func runDiscard(ctx context.Context, app *cli.App, version string) error {
-	c, err := app.Load()
-	if err != nil {
-		return err
-	}
-	p, err := app.Publisher(ctx, c, nil)
+	_, p, err := app.LoadPublisher(ctx, "")
 	if err != nil {
 		return err
 	}

@@ -74,7 +74,6 @@ func runManifestBuild(ctx context.Context, app *cli.App, f buildFlags, args []st
 	progress := app.NewProgress("read")
 	p := &release.Publisher{Keys: keys, Who: app.Who(), Now: app.Now, Transferred: progress.Transferred, Step: progress.Step}
 	m, err := p.Build(ctx, o, base)
-	progress.Done()
 	if err != nil {
 		return err
 	}

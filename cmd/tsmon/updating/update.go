@@ -367,11 +367,10 @@ func runDownload(ctx context.Context, app *cli.App, f updateFlags, output string
 	} else if err != nil {
 		return hintAccess(err)
 	}
-	progress.Done()
-	if !app.JSON {
-		fmt.Fprintf(app.Stdout, "%s: version %s, verified\n", output, offer.Version)
+	if app.JSON {
+		return nil
 	}
-	return nil
+	return app.Write(fmt.Appendf(nil, "%s: version %s, verified\n", output, offer.Version))
 }
 
 // checkOutput refuses a file that could not be written, before anything is fetched.
