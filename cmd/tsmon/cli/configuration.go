@@ -85,32 +85,22 @@ func checkChannels(c *config.Config) (found config.Mistakes) {
 	return found
 }
 
-// missingKey reports whether a trusted key is the name of a file that is not there.
-func missingKey(text, key string) bool { return text == key && strings.HasSuffix(key, ".pub") }
-
 // checkKeys returns a mistake for each trusted key that can't be read or is no
 // public key. It quotes none of them, in case one is private.
 func checkKeys(c *config.Config) (found config.Mistakes) {
 	for n, key := range c.TrustedKeys {
-		m := config.Mistake{Setting: "trusted_keys." + strconv.Itoa(n)}
-		text, err := TextOrFile(key.Key)
-		m.Mend = HintFor(err)
+		text, err := trustedText(key)
 		if err == nil {
-			_, err = signing.ParsePublicKey(text)
-			m.Mend = "write the pubkey of tauri.conf.json, the RW… line of a .pub file, or the path of that file"
+			if _, err = signing.ParsePublicKey(text); err != nil {
+				err = WithHint(err, mendTrusted)
+			}
 		}
 		if err == nil {
 			err = signing.Span{From: key.From, Until: key.Until}.Check()
-			m.Mend = HintFor(err)
 		}
-		if err == nil {
-			continue
+		if err != nil {
+			found = append(found, config.Mistake{Setting: "trusted_keys." + strconv.Itoa(n), Text: fmt.Sprintf("trusted key %d: %v", n+1, err), Mend: HintFor(err)})
 		}
-		m.Text = fmt.Sprintf("trusted key %d: %v", n+1, err)
-		if missingKey(text, key.Key) {
-			m.Text = fmt.Sprintf("trusted key %d: there is no file %s", n+1, key.Key)
-		}
-		found = append(found, m)
 	}
 	if _, err := Keyring(c.TrustedKeys); err != nil && len(found) == 0 {
 		found = append(found, config.Mistake{Setting: "trusted_keys", Text: err.Error(), Mend: HintFor(errors.Unwrap(err))})

@@ -21,12 +21,9 @@ import (
 func Keyring(keys config.TrustedKeys) (signing.Keyring, error) {
 	texts := make([]signing.KeyText, len(keys))
 	for i, key := range keys {
-		text, err := TextOrFile(key.Key)
+		text, err := trustedText(key)
 		if err != nil {
 			return nil, fmt.Errorf("trusted key %d: %w", i+1, err)
-		}
-		if missingKey(text, key.Key) {
-			return nil, WithHint(Usagef("trusted key %d: there is no file %s", i+1, text), "write the pubkey of tauri.conf.json, the RW… line of a .pub file, or the path of that file")
 		}
 		texts[i] = signing.KeyText{Key: text, From: key.From, Until: key.Until}
 	}
@@ -35,6 +32,18 @@ func Keyring(keys config.TrustedKeys) (signing.Keyring, error) {
 		return nil, Usage(err)
 	}
 	return ring, nil
+}
+
+const mendTrusted = "write the pubkey of tauri.conf.json, the RW… line of a .pub file, or the path of that file"
+
+// trustedText returns the text of a trusted key or of its file, which must exist if the key
+// ends in .pub.
+func trustedText(key config.TrustedKey) (string, error) {
+	text, err := TextOrFile(key.Key)
+	if err == nil && text == key.Key && strings.HasSuffix(text, ".pub") {
+		err = WithHint(Usagef("there is no file %s", text), mendTrusted)
+	}
+	return text, err
 }
 
 // TextOrFile returns the content of the file of that name, or the text itself if
@@ -178,21 +187,11 @@ func readPassword(ctx context.Context, terminal int) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	type answer struct {
-		password []byte
-		err      error
+	password, err := await(ctx, func() ([]byte, error) { return term.ReadPassword(terminal) })
+	if ctx.Err() != nil {
+		err = errors.Join(err, term.Restore(terminal, before))
 	}
-	answers := make(chan answer, 1)
-	go func() {
-		password, err := term.ReadPassword(terminal)
-		answers <- answer{password, err}
-	}()
-	select {
-	case a := <-answers:
-		return string(a.password), a.err
-	case <-ctx.Done():
-		return "", errors.Join(ctx.Err(), term.Restore(terminal, before))
-	}
+	return string(password), err
 }
 
 // ErrNoKey says that no private key is configured, and how to configure one.

@@ -79,7 +79,7 @@ func (w *checkedWriter) Write(p []byte) (int, error) {
 type PlainWriter struct{ io.Writer }
 
 func (w PlainWriter) Write(p []byte) (int, error) {
-	if isPlain(p) {
+	if !bytes.ContainsFunc(p, isActive) {
 		return w.Writer.Write(p)
 	}
 	if _, err := io.WriteString(w.Writer, escape(string(p))); err != nil {
@@ -88,20 +88,7 @@ func (w PlainWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// isPlain is a fast test for ASCII without control characters.
-func isPlain(p []byte) bool {
-	for _, b := range p {
-		if b < ' ' && b != '\n' && b != '\t' || b >= 0x7f {
-			return false
-		}
-	}
-	return true
-}
-
 func escape(text string) string {
-	if !strings.ContainsFunc(text, isActive) {
-		return text
-	}
 	var b strings.Builder
 	for _, r := range text {
 		switch {

@@ -42,10 +42,8 @@ the author of a step without the signatures of a move, and keeps no --reason for
   tsmon channel advance stable --dry-run`,
 		RunE: func(cmd *cobra.Command, args []string) error { return runAdvance(cmd.Context(), app, f, args) },
 	}
-	f.addReason(cmd, remark)
+	f.add(cmd)
 	f.addAllowMissing(cmd)
-	f.addDry(cmd)
-	f.wait.Add(cmd)
 	return cmd
 }
 
@@ -55,13 +53,7 @@ func runAdvance(ctx context.Context, app *cli.App, f moveFlags, names []string) 
 		return err
 	}
 	if c.Server.Records != "" {
-		p.Seen = func(ctx context.Context, channel string) (channels.Position, error) {
-			seen, err := cli.Seen(ctx, c, channel)
-			if errors.Is(err, cli.ErrNoRecords) {
-				err = nil
-			}
-			return seen, err
-		}
+		p.Seen = func(ctx context.Context, channel string) (channels.Position, error) { return cli.Seen(ctx, c, channel) }
 	}
 	all := len(names) == 0
 	if all {
@@ -107,7 +99,7 @@ func (f *moveFlags) moveEach(ctx context.Context, app *cli.App, p *release.Publi
 		}
 	})
 	for _, plan := range plans {
-		warnOf(app, plan)
+		Warn(app, plan)
 	}
 	return errors.Join(append([]error{err}, failed...)...)
 }

@@ -157,7 +157,7 @@ func seenByServers(ctx context.Context, app *cli.App, channel string, from chann
 		return channels.Position{}, err
 	}
 	seen, err := cli.Seen(ctx, c, channel)
-	if err != nil && !errors.Is(err, cli.ErrNoRecords) {
+	if err != nil {
 		app.Warn([]string{fmt.Sprintf("can't tell what servers have seen of %s, so a shortened log would not be noticed: %v", channel, err)})
 	}
 	return seen, nil

@@ -39,9 +39,7 @@ entry names the operators anyway) and those that are imported from another store
 		RunE: func(cmd *cobra.Command, args []string) error { return runAppoint(cmd.Context(), app, f, args) },
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "every channel in tsmon.yaml")
-	f.addReason(cmd, remark)
-	f.addDry(cmd)
-	f.wait.Add(cmd)
+	f.add(cmd)
 	return cmd
 }
 

@@ -53,7 +53,7 @@ one that no channel has shown.`,
 	cmd.Flags().StringVar(&f.older, "older-than", "", "remove what no channel has offered for this `DURATION`, such as 90d or 36h")
 	cmd.Flags().BoolVar(&f.strays, "strays", false, "remove only leftovers, and what somebody put among the releases")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "print what would be removed, write nothing")
-	f.addReason(cmd, remark)
+	f.addReason(cmd)
 	return cmd
 }
 

@@ -55,7 +55,7 @@ other store is gone, or if somebody forged the objects that mark an import.`,
 	cmd.Flags().BoolVar(&o.Own, "own", false, "let an imported channel be moved in this store")
 	cmd.Flags().StringVar(&o.TakeOut, "take-out", "", "move forged entries at the end of the log to `FOLDER`")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "print what would be done, write nothing")
-	f.addReason(cmd, remark)
+	f.addReason(cmd)
 	f.wait.Add(cmd)
 	return cmd
 }

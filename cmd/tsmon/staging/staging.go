@@ -3,7 +3,6 @@
 package staging
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -14,11 +13,13 @@ import (
 	"tsmon/cmd/tsmon/cli"
 	"tsmon/cmd/tsmon/releasing"
 	"tsmon/release"
+	"tsmon/release/gate"
 )
 
 type stageFlags struct {
 	releasing.ContentFlags
-	channel, strand                    string
+	channel                            string
+	strand                             gate.VersionRange
 	publish, replace, unbound, noProbe bool
 	wait                               releasing.Wait
 }
@@ -69,8 +70,7 @@ bundles, and the files that --also names, are staged for new users.`,
 }
 
 func runStage(ctx context.Context, app *cli.App, f *stageFlags, args []string) error {
-	strand, err := releasing.ParseStrand(f.strand)
-	if err = cmp.Or(err, f.wait.Check()); err != nil {
+	if err := f.wait.Check(); err != nil {
 		return err
 	}
 	if f.wait.Duration > 0 && !f.publish {
@@ -84,7 +84,7 @@ func runStage(ctx context.Context, app *cli.App, f *stageFlags, args []string) e
 	if err != nil {
 		return err
 	}
-	content.Channel, content.AllowUnbound, content.Strand = f.channel, f.unbound, strand
+	content.Channel, content.AllowUnbound, content.Strand = f.channel, f.unbound, f.strand
 	if !f.noProbe {
 		releasing.SetProbe(c, p)
 	}
@@ -95,17 +95,15 @@ func runStage(ctx context.Context, app *cli.App, f *stageFlags, args []string) e
 	if err == nil && report.Published != nil {
 		report.Published, err = f.wait.Await(ctx, app, p, report.Published)
 	}
-	app.Warn(report.Warnings)
 	if printErr := app.Print(report, func(w io.Writer) { printStage(w, report) }); printErr != nil {
 		return printErr
 	}
+	app.Warn(report.Warnings)
 	if report.Hint != "" && !app.JSON {
 		app.Say("hint: %s", report.Hint)
 	}
 	if report.Published != nil { // nil if the wait for its approvals failed
-		for _, moved := range append([]*release.Plan{report.Published}, report.Published.Followers...) {
-			app.Warn(moved.Warnings)
-		}
+		releasing.Warn(app, report.Published)
 	}
 	return err
 }
