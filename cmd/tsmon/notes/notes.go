@@ -10,11 +10,10 @@ package notes
 import (
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"regexp"
 	"strings"
-	"unicode/utf8"
+
+	"tsmon/store/durable"
 )
 
 // ErrNoSection means that a changelog has no section for a version.
@@ -27,29 +26,19 @@ const maxFile = 4 << 20
 // and without blank lines around it. Errors wrap ErrNoSection where the section is
 // missing or empty.
 func Section(file, version string) (string, error) {
-	f, err := os.Open(file)
+	data, err := durable.ReadText(file, maxFile)
 	if err != nil {
 		return "", err
 	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	switch {
-	case err != nil:
-		return "", err
-	case len(data) > maxFile:
-		return "", fmt.Errorf("%s: larger than %d bytes", file, maxFile)
-	case !utf8.Valid(data):
-		return "", fmt.Errorf("%s: not UTF-8", file)
-	}
-	text, err := Find(string(data), version)
+	text, err := find(string(data), version)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", file, err)
 	}
 	return text, nil
 }
 
-// Find is Section for a changelog in memory.
-func Find(changelog, version string) (string, error) {
+// find is Section for a changelog in memory.
+func find(changelog, version string) (string, error) {
 	version = strings.TrimPrefix(version, "v")
 	lines := strings.Split(strings.ReplaceAll(strings.TrimPrefix(changelog, "\ufeff"), "\r\n", "\n"), "\n")
 	begin, level := -1, 0

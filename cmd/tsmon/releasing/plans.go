@@ -240,14 +240,7 @@ func printBrings(out io.Writer, r *channels.Release) {
 	}
 }
 
-func namesOf(keys map[string]string) []string {
-	names := make([]string, 0, len(keys))
-	for name := range keys {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
+func namesOf(keys map[string]string) []string { return slices.Sorted(maps.Keys(keys)) }
 
 // planMakeCommand completes cmd, which approves a plan, or only applies it.
 func planMakeCommand(app *cli.App, apply bool, cmd *cobra.Command) *cobra.Command {

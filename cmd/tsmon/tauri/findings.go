@@ -2,11 +2,14 @@ package tauri
 
 import (
 	"fmt"
+	"maps"
 	"net/url"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+
+	"tsmon/store/durable"
 )
 
 // Finding is a setting of a project that keeps clients from their updates, with the line that
@@ -176,12 +179,7 @@ func isManifest(path string) bool {
 // ReadsManifest reports whether the application of any platform reads a manifest
 // below publicURL.
 func (p *Project) ReadsManifest(publicURL string) bool {
-	for _, reads := range p.Asks(publicURL) {
-		if reads {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(slices.Collect(maps.Values(p.Asks(publicURL))), true)
 }
 
 // Asks returns the channels that the application asks below publicURL, on any platform,
@@ -203,7 +201,7 @@ func (p *Project) Asks(publicURL string) map[string]bool {
 // checkPlugin looks for the updater plugin among the dependencies.
 func (p *Project) checkPlugin() []Finding {
 	file := filepath.Join(p.Dir(), "Cargo.toml")
-	data, err := readFile(file)
+	data, err := durable.ReadText(file, maxFile)
 	if err != nil || strings.Contains(string(data), "tauri-plugin-updater") {
 		return nil
 	}

@@ -9,6 +9,8 @@ import (
 
 	"github.com/Masterminds/semver/v3"
 	"github.com/pelletier/go-toml/v2"
+
+	"tsmon/store/durable"
 )
 
 // ErrNoVersion means that a project states no version.
@@ -51,7 +53,7 @@ func (p *Project) resolveVersion(c Config) (string, error) {
 
 // packageVersion reads the version of a package.json.
 func packageVersion(file string) (string, error) {
-	data, err := readFile(file)
+	data, err := durable.ReadText(file, maxFile)
 	if err != nil {
 		return "", err
 	}
@@ -74,7 +76,7 @@ type cargo struct {
 }
 
 func readCargo(file string) (c cargo, err error) {
-	data, err := readFile(file)
+	data, err := durable.ReadText(file, maxFile)
 	if err != nil {
 		return c, err
 	}
