@@ -196,9 +196,7 @@ func verifyFile(ctx context.Context, app *cli.App, channel, path string, from ch
 func printVerified(app *cli.App, report *upkeep.VerifyReport) error {
 	channel := report.Channel
 	err := app.Print(report, func(w io.Writer) {
-		for _, f := range report.Findings {
-			fmt.Fprintf(w, "%s: %s\n", f.Object, strings.ReplaceAll(f.Problem, "\n", "\n  "))
-		}
+		printFindings(w, report.Findings)
 		if len(report.Findings) == 0 {
 			fmt.Fprintf(w, "%s: %s, %s, %s: all is well\n  the log ends at %s\n", channel, report.Version, cli.Count(report.Entries, "entry", "entries"), cli.Count(len(report.Releases), "release", "releases"), report.End)
 			if report.Seen.Sequence > 0 {
@@ -206,9 +204,20 @@ func printVerified(app *cli.App, report *upkeep.VerifyReport) error {
 			}
 		}
 	})
-	if err == nil && len(report.Findings) > 0 {
-		refusal := &release.Refusal{Cause: report.Err()}
-		err = cli.WithHint(cli.Reword(refusal, "%s is not sound, problems: %d", channel, len(report.Findings)), report.Findings[0].Mend)
+	return cmp.Or(err, unsound(report, "is not sound"))
+}
+
+func printFindings(w io.Writer, findings []upkeep.Finding) {
+	for _, f := range findings {
+		fmt.Fprintf(w, "%s: %s\n", f.Object, strings.ReplaceAll(f.Problem, "\n", "\n  "))
 	}
-	return err
+}
+
+// unsound returns an error if a report has findings, which are printed already.
+func unsound(report *upkeep.VerifyReport, text string) error {
+	if len(report.Findings) == 0 {
+		return nil
+	}
+	refusal := &release.Refusal{Cause: report.Err()}
+	return cli.WithHint(cli.Reword(refusal, "%s %s, problems: %d", report.Channel, text, len(report.Findings)), report.Findings[0].Mend)
 }
