@@ -55,16 +55,16 @@ func TextOrFile(text string) (string, error) {
 	info, err := os.Stat(text)
 	switch {
 	case err == nil && info.Mode().IsRegular():
-		return KeyFile(text)
+		return keyFile(text)
 	case errors.Is(err, fs.ErrPermission) && filepath.IsAbs(text): // a key is none, also in a folder that can't be read
 		return text, &fs.PathError{Op: "find", Path: "the file that it names", Err: fs.ErrPermission}
 	}
 	return text, nil
 }
 
-// KeyFile reads the file of a key. If path is a key itself, the error does not
+// keyFile reads the file of a key. If path is a key itself, the error does not
 // show it.
-func KeyFile(path string) (string, error) {
+func keyFile(path string) (string, error) {
 	if keyLike.MatchString(path) {
 		return "", WithHint(Usagef("this is a key, not the path of its file"), "set TAURI_SIGNING_PRIVATE_KEY to the key itself, or name its file")
 	}
@@ -144,25 +144,25 @@ func CheckMode(path string, refused fs.FileMode, mend string) error {
 // privateKeyText returns the text of the signing key, its source, which never shows a
 // literal key, and its file, if it has one.
 func privateKeyText(c *config.Config, file string) (source, path, text string, err error) {
+	literal := string(c.Signing.Key)
 	switch {
 	case file != "":
-		text, err = KeyFile(file)
-		return file, file, text, err
-	case c.Signing.Key != "":
-		literal := string(c.Signing.Key)
+	case literal != "":
 		text, err = TextOrFile(literal)
 		switch {
-		case err != nil && text == literal:
-			return "", "", "", fmt.Errorf("the key in TAURI_SIGNING_PRIVATE_KEY: %w", err)
-		case err != nil || text != literal:
+		case text != literal:
 			return literal, literal, text, err
+		case err != nil:
+			return "", "", "", fmt.Errorf("the key in TAURI_SIGNING_PRIVATE_KEY: %w", err)
 		}
-		return "the key in TAURI_SIGNING_PRIVATE_KEY, which names no file", "", literal, err
+		return "the key in TAURI_SIGNING_PRIVATE_KEY, which names no file", "", literal, nil
 	case c.Signing.KeyPath != "":
-		text, err = KeyFile(c.Signing.KeyPath)
-		return c.Signing.KeyPath, c.Signing.KeyPath, text, err
+		file = c.Signing.KeyPath
+	default:
+		return "", "", "", nil
 	}
-	return "", "", "", nil
+	text, err = keyFile(file)
+	return file, file, text, err
 }
 
 // Password returns the password in the environment, else what is typed on a

@@ -4,8 +4,10 @@ package keys
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -269,11 +271,19 @@ func readKey(ctx context.Context, app *cli.App, c *config.Config, arg string) (k
 		return k, cli.WithHint(cli.Usagef("a private key is among the arguments, where every process can read it"), "give its file; consider this key compromised")
 	case failed == nil:
 		k.unlock, err = app.Unlocker(ctx, c, private, k.source)
-	case k.source == "" && !keyText.MatchString(arg):
-		_, missing := os.Stat(arg)
-		err = cmp.Or(cli.Given(missing), err)
+	case k.source == "":
+		err = orNoFile(arg, err)
 	}
 	return k, err
+}
+
+// orNoFile returns err, which says that an argument is no key, unless the argument was meant as
+// the name of a file that does not exist.
+func orNoFile(arg string, err error) error {
+	if _, missing := os.Stat(arg); errors.Is(missing, fs.ErrNotExist) && !keyText.MatchString(arg) {
+		return cli.WithHint(cli.Usagef("there is no file %s", arg), "check the path")
+	}
+	return err
 }
 
 func printKeys(w io.Writer, reports []Key) {

@@ -54,7 +54,7 @@ func planListCommand(app *cli.App) *cobra.Command {
 		Example: "  tsmon plan list\n  tsmon plan list --channel beta",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			p, err := showing.Reader(cmd.Context(), app, "")
+			_, p, err := showing.Reader(cmd.Context(), app, "")
 			if err != nil {
 				return err
 			}
@@ -102,7 +102,7 @@ one plan of the channel begins with. Without it, the only plan that waits is sho
 		Example: "  tsmon plan show 3f9a61c07be24d5f8091a2b3c4d5e6f7",
 		Args:    cli.Args(0, 1, "at most one HASH"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			p, err := showing.Reader(cmd.Context(), app, "")
+			_, p, err := showing.Reader(cmd.Context(), app, "")
 			if err != nil {
 				return err
 			}
@@ -310,7 +310,7 @@ digits that only one plan of the channel begins with.`,
 		Example: "  tsmon plan withdraw 3f9a61c07be24d5f8091a2b3c4d5e6f7\n  tsmon plan withdraw 3f9a61c07be24d5f8091a2b3c4d5e6f7 --channel beta --dry-run",
 		Args:    cli.Args(1, 1, "one HASH"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			p, err := showing.Reader(cmd.Context(), app, "")
+			_, p, err := showing.Reader(cmd.Context(), app, "")
 			if err != nil {
 				return err
 			}

@@ -83,9 +83,6 @@ func AddStrand(cmd *cobra.Command, strand *gate.VersionRange) {
 
 // check validates the flags.
 func (f *moveFlags) check() error {
-	if err := f.wait.Check(); err != nil {
-		return err
-	}
 	if f.needsReason && strings.TrimSpace(f.reason) == "" {
 		return cli.WithHint(cli.Usagef("--reason is missing"), "give --reason TEXT; the channel's log records it")
 	}
@@ -202,9 +199,6 @@ Running the same command again does nothing, or completes what was interrupted.`
 
 func runPublish(ctx context.Context, app *cli.App, f publishFlags, args []string) error {
 	rollout, err := f.rollout()
-	if err == nil {
-		err = f.ContentFlags.check(app)
-	}
 	if err != nil {
 		return err
 	}

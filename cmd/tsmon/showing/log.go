@@ -40,6 +40,7 @@ func (r *LogRow) commit() string {
 	return r.Origin.Commit[:min(len(r.Origin.Commit), 12)]
 }
 
+// LogCommand returns `tsmon channel log`.
 func LogCommand(app *cli.App) *cobra.Command {
 	limit := 0
 	var one oneEntry
@@ -67,7 +68,7 @@ func LogCommand(app *cli.App) *cobra.Command {
 }
 
 func runChannelLog(ctx context.Context, app *cli.App, channel string, limit int) error {
-	p, err := Reader(ctx, app, "")
+	_, p, err := Reader(ctx, app, "")
 	if err != nil {
 		return err
 	}
@@ -134,7 +135,7 @@ func newestEntries(ctx context.Context, p *release.Publisher, channel string, li
 	case err != nil:
 		return nil, err
 	case len(found.entries) == 0:
-		return nil, ShowsNothing(channel)
+		return nil, showsNothing(channel)
 	}
 	return found, nil
 }

@@ -70,9 +70,6 @@ bundles, and the files that --also names, are staged for new users.`,
 }
 
 func runStage(ctx context.Context, app *cli.App, f *stageFlags, args []string) error {
-	if err := f.wait.Check(); err != nil {
-		return err
-	}
 	if f.wait.Duration > 0 && !f.publish {
 		return cli.Usagef("--wait needs --publish; staging alone needs no signatures")
 	}
