@@ -47,7 +47,7 @@ func (a *App) Inspect(ctx context.Context) *config.Inspection {
 		i.Add(config.Mistakes{{Setting: "server.updates.presign_endpoint", Text: err.Error(), Mend: HintFor(err)}})
 	}
 	for name, channel := range i.Config.Channels {
-		guard := guardOf(channel)
+		guard := GuardOf(channel)
 		failures := config.Percent(guard.Failures)
 		channel.Guard = config.Guard{Failures: &failures, Networks: &guard.Networks}
 		i.Config.Channels[name] = channel
@@ -68,7 +68,7 @@ func checkChannels(c *config.Config) (found config.Mistakes) {
 					Mend: "write keys of latest.json, such as windows-x86_64 or linux-x86_64-deb"})
 			}
 		}
-		if err := guardOf(c.Channels[name]).Check(); err != nil {
+		if err := GuardOf(c.Channels[name]).Check(); err != nil {
 			found = append(found, config.Mistake{Setting: setting + ".guard", Text: setting + ".guard: " + err.Error(), Mend: guardHint})
 		}
 	}
@@ -114,12 +114,13 @@ const guardHint = "write it like {failures: 2%, networks: 3}"
 func Guards(c *config.Config, records record.Store, now func() time.Time) *fleet.Guards {
 	all := map[string]fleet.Guard{}
 	for name, channel := range c.Channels {
-		all[name] = guardOf(channel)
+		all[name] = GuardOf(channel)
 	}
-	return &fleet.Guards{Guards: all, Default: guardOf(config.Channel{}), Records: records, Now: now}
+	return &fleet.Guards{Guards: all, Default: GuardOf(config.Channel{}), Records: records, Now: now}
 }
 
-func guardOf(channel config.Channel) fleet.Guard {
+// GuardOf returns the guard of a channel, by default for what is not set.
+func GuardOf(channel config.Channel) fleet.Guard {
 	set := channel.Guard
 	return fleet.Guard{Failures: float64(orDefault(set.Failures, config.DefaultFailures)), Networks: orDefault(set.Networks, config.DefaultNetworks)}
 }

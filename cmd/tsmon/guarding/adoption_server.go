@@ -97,13 +97,10 @@ func askAdoption(ctx context.Context, address, key, channel string) (*fleet.Adop
 		return nil, unanswered(err)
 	}
 	var a fleet.Adoption
-	switch {
-	case len(data) > maxAdoption:
+	if len(data) > maxAdoption {
 		err = fmt.Errorf("%w: the answer is larger than %d MiB", fleet.ErrAdoption, maxAdoption>>20)
-	default:
-		if err = json.Unmarshal(data, &a); err == nil {
-			err = a.Check(channel)
-		}
+	} else if err = json.Unmarshal(data, &a); err == nil {
+		err = a.Check(channel)
 	}
 	if err != nil {
 		return nil, cli.WithHint(fmt.Errorf("%s: %w", address, err), mendAnswer)

@@ -112,7 +112,7 @@ func newPassword(ctx context.Context, app *cli.App, c *config.Config, none bool)
 	if none {
 		return "", nil
 	}
-	if c.Signing.KeyPassword == nil && !interactive(app) {
+	if c.Signing.KeyPassword == nil && !cli.IsTerminal(app.Stdin) {
 		return "", cli.WithHint(cli.Usagef("no password"), "set TAURI_SIGNING_PRIVATE_KEY_PASSWORD, or use --no-password")
 	}
 	first, err := app.Password(ctx, c, "New password: ")
@@ -124,11 +124,6 @@ func newPassword(ctx context.Context, app *cli.App, c *config.Config, none bool)
 		err = cli.Usagef("the passwords differ")
 	}
 	return first, err
-}
-
-func interactive(app *cli.App) bool {
-	file, ok := app.Stdin.(*os.File)
-	return ok && cli.IsTerminal(file)
 }
 
 // checkVacant refuses to replace either file without --force.
