@@ -55,32 +55,33 @@ func (a *App) Inspect(ctx context.Context) *config.Inspection {
 	return i
 }
 
+// checkChannels returns a mistake for each setting of channels that their packages refuse.
 func checkChannels(c *config.Config) (found config.Mistakes) {
+	check := func(setting, shown string, err error, mend string) {
+		if err != nil {
+			found = append(found, config.Mistake{Setting: setting, Text: shown + ": " + err.Error(), Mend: mend})
+		}
+	}
+	oneOf := func(text string, known []string) error {
+		if slices.Contains(known, text) {
+			return nil
+		}
+		return fmt.Errorf("%q is none of %s", text, strings.Join(known, ", "))
+	}
 	for _, name := range slices.Sorted(maps.Keys(c.Channels)) {
 		setting := "channels." + name
-		if err := channels.CheckName(name); err != nil {
-			found = append(found, config.Mistake{Setting: setting, Text: "channels: " + err.Error(),
-				Mend: "name channels like stable, beta or nightly-2"})
-		}
+		check(setting, "channels", channels.CheckName(name), "name channels like stable, beta or nightly-2")
 		for n, target := range c.Channels[name].Targets {
-			if _, err := manifest.ParseKey(target); err != nil {
-				found = append(found, config.Mistake{Setting: setting + ".targets." + strconv.Itoa(n), Text: setting + ".targets: " + err.Error(),
-					Mend: "write keys of latest.json, such as windows-x86_64 or linux-x86_64-deb"})
-			}
+			_, err := manifest.ParseKey(target)
+			check(setting+".targets."+strconv.Itoa(n), setting+".targets", err, "write keys of latest.json, such as windows-x86_64 or linux-x86_64-deb")
 		}
-		if err := GuardOf(c.Channels[name]).Check(); err != nil {
-			found = append(found, config.Mistake{Setting: setting + ".guard", Text: setting + ".guard: " + err.Error(), Mend: guardHint})
-		}
+		check(setting+".guard", setting+".guard", GuardOf(c.Channels[name]).Check(), "write it like {failures: 2%, networks: 3}")
 	}
 	for n, kind := range c.BundleTypes {
-		if !slices.Contains(manifest.BundleTypes(), kind) {
-			found = append(found, config.Mistake{Setting: "bundle_types." + strconv.Itoa(n),
-				Text: "bundle_types: " + strconv.Quote(kind) + " is none of " + strings.Join(manifest.BundleTypes(), ", ")})
-		}
+		check("bundle_types."+strconv.Itoa(n), "bundle_types", oneOf(kind, manifest.BundleTypes()), "")
 	}
-	if types := manifest.TypesOf("windows"); c.WindowsInstaller != "" && !slices.Contains(types, c.WindowsInstaller) {
-		found = append(found, config.Mistake{Setting: "windows_installer",
-			Text: "windows_installer: " + strconv.Quote(c.WindowsInstaller) + " is none of " + strings.Join(types, ", ")})
+	if c.WindowsInstaller != "" {
+		check("windows_installer", "windows_installer", oneOf(c.WindowsInstaller, manifest.TypesOf("windows")), "")
 	}
 	return found
 }
@@ -107,8 +108,6 @@ func checkKeys(c *config.Config) (found config.Mistakes) {
 	}
 	return found
 }
-
-const guardHint = "write it like {failures: 2%, networks: 3}"
 
 // Guards returns the guards of the channels, which judge releases by these records.
 func Guards(c *config.Config, records record.Store, now func() time.Time) *fleet.Guards {

@@ -119,22 +119,23 @@ func (a *App) Sign(c *config.Config) approval.Sign {
 	}
 }
 
+// operatorKey parses a private key or reads its file.
 func operatorKey(text string) (signing.SSHSigner, error) {
 	content, err := TextOrFile(text)
-	switch {
-	case err != nil:
-	case content == text && !strings.Contains(text, "PRIVATE KEY"):
+	if err == nil && content == text && !strings.Contains(text, "PRIVATE KEY") {
 		err = fmt.Errorf("it is neither a key nor an existing file: %w", fs.ErrNotExist)
-	default:
-		var signer signing.SSHSigner
-		if signer, err = signing.ParseSSHSigner(strings.TrimSpace(content) + "\n"); err == nil {
-			if content != text {
-				err = privateFile(text)
-			}
-			return signer, err
-		}
 	}
-	return signing.SSHSigner{}, WithHint(Usage(fmt.Errorf("the key in TSMON_OPERATOR_KEY: %w", err)), "set it to a private key of `ssh-keygen -t ed25519` without a passphrase, or its path; add a key with a passphrase or of a hardware token to an agent with ssh-add")
+	var signer signing.SSHSigner
+	if err == nil {
+		signer, err = signing.ParseSSHSigner(strings.TrimSpace(content) + "\n")
+	}
+	if err != nil {
+		return signer, WithHint(Usage(fmt.Errorf("the key in TSMON_OPERATOR_KEY: %w", err)), "set it to a private key of `ssh-keygen -t ed25519` without a passphrase, or its path; add a key with a passphrase or of a hardware token to an agent with ssh-add")
+	}
+	if content != text {
+		err = privateFile(text)
+	}
+	return signer, err
 }
 
 // agentSign signs with the first key of the agent that is among keys.

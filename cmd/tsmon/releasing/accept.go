@@ -97,13 +97,13 @@ func acceptInRecords(ctx context.Context, app *cli.App, c *config.Config, log *c
 	return app.Print(accepted, func(w io.Writer) {
 		switch {
 		case !accepted.Changed && from.Sequence > 0 && log.Continues(from) != nil:
-			fmt.Fprintf(w, "%s: servers have seen %s, and the log goes on from there; none asks for %s, nothing to do\n", channel, accepted.Given, from)
+			fmt.Fprintf(w, "%s: servers have seen %s, and the log continues from there; none has seen %s, nothing to do\n", channel, accepted.Given, from)
 		case !accepted.Changed:
-			fmt.Fprintf(w, "%s: the log goes on from what was seen, nothing to do\n", channel)
+			fmt.Fprintf(w, "%s: the log continues from what servers have seen, nothing to do\n", channel)
 		case dry:
-			fmt.Fprintf(w, "%s: servers would go on with the log that ends at %s; %s would be given up\n", channel, accepted.End, accepted.Given)
+			fmt.Fprintf(w, "%s: servers would accept the log that ends at %s; %s would be given up\n", channel, accepted.End, accepted.Given)
 		default:
-			fmt.Fprintf(w, "%s: servers go on with the log that ends at %s; %s is given up\n", channel, accepted.End, accepted.Given)
+			fmt.Fprintf(w, "%s: servers accept the log that ends at %s; %s is given up\n", channel, accepted.End, accepted.Given)
 		}
 	})
 }

@@ -189,7 +189,7 @@ func printVerified(app *cli.App, report *upkeep.VerifyReport) error {
 		if len(report.Findings) == 0 {
 			fmt.Fprintf(w, "%s: %s, %s, %s: all is well\n  the log ends at %s\n", channel, report.Version, cli.Count(report.Entries, "entry", "entries"), cli.Count(len(report.Releases), "release", "releases"), report.End)
 			if report.Seen.Sequence > 0 {
-				fmt.Fprintf(w, "  it goes on from %s, up to which servers have seen it\n", report.Seen)
+				fmt.Fprintf(w, "  it continues from %s, which servers have seen\n", report.Seen)
 			}
 		}
 	})

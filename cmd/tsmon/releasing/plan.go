@@ -60,11 +60,11 @@ func printNeeds(w io.Writer, need *approval.Need) {
 		return
 	}
 	for _, q := range need.Quorums {
-		fmt.Fprintf(w, "  takes approvals of those %s: %d, by any of: %s\n", q.Of, q.Needs, strings.Join(q.Missing, ", "))
+		fmt.Fprintf(w, "  needs approvals of those %s: %d, from any of: %s\n", q.Of, q.Needs, strings.Join(q.Missing, ", "))
 	}
 	printRoot(w, need.Quorums)
 	if len(need.Quorums) == 0 {
-		fmt.Fprintf(w, "  takes approvals: %d, by any of: %s\n", need.Approvals, strings.Join(need.MaySign, ", "))
+		fmt.Fprintf(w, "  needs approvals: %d, from any of: %s\n", need.Approvals, strings.Join(need.MaySign, ", "))
 	}
 }
 

@@ -205,13 +205,13 @@ func printLosses(out io.Writer, e *channels.Entry) {
 	}
 	for _, lost := range e.Lost {
 		if lost.From == lost.To {
-			fmt.Fprintf(out, "  says to be lost: entry %d\n", lost.From)
+			fmt.Fprintf(out, "  declares lost: entry %d\n", lost.From)
 		} else {
-			fmt.Fprintf(out, "  says to be lost: entries %d to %d\n", lost.From, lost.To)
+			fmt.Fprintf(out, "  declares lost: entries %d to %d\n", lost.From, lost.To)
 		}
 	}
 	if len(e.Pruned) > 0 {
-		fmt.Fprintf(out, "  says to be lost: bundles of %s\n", strings.Join(e.Pruned, ", "))
+		fmt.Fprintf(out, "  declares lost: bundles of %s\n", strings.Join(e.Pruned, ", "))
 	}
 }
 

@@ -108,7 +108,7 @@ func runStage(ctx context.Context, app *cli.App, f *stageFlags, args []string) e
 func printStage(w io.Writer, r *release.StageReport) {
 	verb := "staged"
 	if !r.Changed {
-		verb = "was there before"
+		verb = "already there"
 	}
 	fmt.Fprintf(w, "%s: %s\n", r.Version, verb)
 	var rows [][]string
