@@ -57,34 +57,38 @@ func (a *App) Inspect(ctx context.Context) *config.Inspection {
 
 // checkChannels returns a mistake for each setting of channels that their packages refuse.
 func checkChannels(c *config.Config) (found config.Mistakes) {
-	check := func(setting, shown string, err error, mend string) {
-		if err != nil {
-			found = append(found, config.Mistake{Setting: setting, Text: shown + ": " + err.Error(), Mend: mend})
-		}
+	add := func(setting, shown string, err error) {
+		found = append(found, config.Mistake{Setting: setting, Text: shown + ": " + err.Error(), Mend: HintFor(err)})
 	}
-	oneOf := func(text string, known []string) error {
-		if slices.Contains(known, text) {
-			return nil
+	oneOf := func(setting, shown, text string, known []string) {
+		if !slices.Contains(known, text) {
+			add(setting, shown, fmt.Errorf("%q is none of %s", text, strings.Join(known, ", ")))
 		}
-		return fmt.Errorf("%q is none of %s", text, strings.Join(known, ", "))
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Channels)) {
 		setting := "channels." + name
-		check(setting, "channels", channels.CheckName(name), "name channels like stable, beta or nightly-2")
-		for n, target := range c.Channels[name].Targets {
-			_, err := manifest.ParseKey(target)
-			check(setting+".targets."+strconv.Itoa(n), setting+".targets", err, "write keys of latest.json, such as windows-x86_64 or linux-x86_64-deb")
+		if err := channels.CheckName(name); err != nil {
+			add(setting, "channels", WithHint(err, "name channels like stable, beta or nightly-2"))
 		}
-		check(setting+".guard", setting+".guard", GuardOf(c.Channels[name]).Check(), "write it like {failures: 2%, networks: 3}")
+		for n, target := range c.Channels[name].Targets {
+			if _, err := manifest.ParseKey(target); err != nil {
+				add(setting+".targets."+strconv.Itoa(n), setting+".targets", WithHint(err, "write keys of latest.json, such as windows-x86_64 or linux-x86_64-deb"))
+			}
+		}
+		if err := GuardOf(c.Channels[name]).Check(); err != nil {
+			add(setting+".guard", setting+".guard", WithHint(err, guardHint))
+		}
 	}
 	for n, kind := range c.BundleTypes {
-		check("bundle_types."+strconv.Itoa(n), "bundle_types", oneOf(kind, manifest.BundleTypes()), "")
+		oneOf("bundle_types."+strconv.Itoa(n), "bundle_types", kind, manifest.BundleTypes())
 	}
 	if c.WindowsInstaller != "" {
-		check("windows_installer", "windows_installer", oneOf(c.WindowsInstaller, manifest.TypesOf("windows")), "")
+		oneOf("windows_installer", "windows_installer", c.WindowsInstaller, manifest.TypesOf("windows"))
 	}
 	return found
 }
+
+const guardHint = "write it like {failures: 2%, networks: 3}"
 
 // checkKeys returns a mistake for each trusted key that can't be read or is no
 // public key. It quotes none of them, in case one is private.
