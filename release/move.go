@@ -50,10 +50,9 @@ func (p *Publisher) move(ctx context.Context, o Options, choose func(planner, vi
 		return nil, s.err
 	}
 	chosen, err := choose(pl, v, s)
-	if s.log.Fed() && errors.As(err, new(*Refusal)) && !errors.Is(err, ErrConfig) {
-		return nil, upkeep.Fed(s.channel) // whatever else stands against the move
-	}
 	switch head := s.log.Head(); {
+	case s.log.Fed() && errors.As(err, new(*Refusal)) && !errors.Is(err, ErrConfig):
+		return nil, upkeep.Fed(s.channel) // whatever else stands against the move
 	case err != nil:
 		return nil, err
 	case chosen.to == nil:

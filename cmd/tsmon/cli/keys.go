@@ -105,18 +105,18 @@ func (a *App) Unlocker(ctx context.Context, c *config.Config, file signing.KeyFi
 	return func() (signing.PrivateKey, error) {
 		key, err := file.Decrypt(password)
 		if errors.Is(err, signing.ErrPassword) && password == "" {
-			return key, Reword(err, "the private key is encrypted, and %s", a.noPassword(c))
+			return key, Reword(err, "the private key is encrypted, and %s", noPassword(c, IsTerminal(a.Stdin)))
 		}
 		return key, err
 	}, nil
 }
 
-// noPassword returns the error for a missing password.
-func (a *App) noPassword(c *config.Config) string {
+// noPassword says why there is no password.
+func noPassword(c *config.Config, asked bool) string {
 	switch {
 	case c.Signing.KeyPassword != nil:
 		return "TAURI_SIGNING_PRIVATE_KEY_PASSWORD is empty"
-	case IsTerminal(a.Stdin):
+	case asked:
 		return "no password was typed"
 	}
 	return "TAURI_SIGNING_PRIVATE_KEY_PASSWORD is not set"

@@ -115,7 +115,7 @@ func (a *App) Sign(c *config.Config) approval.Sign {
 			}
 			return signer.Sign(channels.Namespace, data)
 		}
-		return a.agentSign(ctx, keys, data)
+		return agentSign(ctx, a.Variable("SSH_AUTH_SOCK"), keys, data)
 	}
 }
 
@@ -138,9 +138,8 @@ func operatorKey(text string) (signing.SSHSigner, error) {
 	return signer, err
 }
 
-// agentSign signs with the first key of the agent that is among keys.
-func (a *App) agentSign(ctx context.Context, keys []string, data []byte) (string, error) {
-	socket := a.Variable("SSH_AUTH_SOCK")
+// agentSign signs with the first key of the agent at a socket that is among keys.
+func agentSign(ctx context.Context, socket string, keys []string, data []byte) (string, error) {
 	if socket == "" {
 		return "", fmt.Errorf("%w: TSMON_OPERATOR_KEY is not set, and SSH_AUTH_SOCK names no agent", approval.ErrNoKey)
 	}
