@@ -1,5 +1,5 @@
-// Package durable writes small files that survive a crash, and reads small texts: a file has
-// its name only once its content is on disk.
+// Package durable writes small files that survive a crash: a file has its name only
+// once its content is on disk.
 package durable
 
 import (

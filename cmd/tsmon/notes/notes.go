@@ -10,10 +10,11 @@ package notes
 import (
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"regexp"
 	"strings"
-
-	"tsmon/store/durable"
+	"unicode/utf8"
 )
 
 // ErrNoSection means that a changelog has no section for a version.
@@ -26,9 +27,19 @@ const maxFile = 4 << 20
 // and without blank lines around it. Errors wrap ErrNoSection where the section is
 // missing or empty.
 func Section(file, version string) (string, error) {
-	data, err := durable.ReadText(file, maxFile)
+	f, err := os.Open(file)
 	if err != nil {
 		return "", err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	switch {
+	case err != nil:
+		return "", err
+	case len(data) > maxFile:
+		return "", fmt.Errorf("%s: larger than %d bytes", file, maxFile)
+	case !utf8.Valid(data):
+		return "", fmt.Errorf("%s: not UTF-8", file)
 	}
 	text, err := find(string(data), version)
 	if err != nil {

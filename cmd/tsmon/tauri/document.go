@@ -5,16 +5,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/pelletier/go-toml/v2"
 	"github.com/titanous/json5"
-
-	"tsmon/store/durable"
 )
 
 // maxFile bounds each file that is read, in bytes.
@@ -47,7 +48,7 @@ func readDocument(path string) (*document, error) {
 	if i < 0 {
 		return nil, fmt.Errorf("%s: a Tauri configuration file ends in .json, .json5 or .toml", path)
 	}
-	data, err := durable.ReadText(path, maxFile)
+	data, err := readFile(path)
 	if err != nil {
 		return nil, err
 	}
@@ -59,6 +60,25 @@ func readDocument(path string) (*document, error) {
 		return nil, fmt.Errorf("%s: null is not a configuration", path)
 	}
 	return d, nil
+}
+
+// readFile reads a text file of up to maxFile bytes, without its byte order mark.
+func readFile(path string) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	data, err := io.ReadAll(io.LimitReader(file, maxFile+1))
+	switch {
+	case err != nil:
+		return nil, err
+	case len(data) > maxFile:
+		return nil, fmt.Errorf("%s: larger than %d bytes", path, maxFile)
+	case !utf8.Valid(data):
+		return nil, fmt.Errorf("%s: not UTF-8", path)
+	}
+	return bytes.TrimPrefix(data, []byte("\ufeff")), nil
 }
 
 // decodeJSON also takes JSON5, as the Tauri CLI does. What is neither gets the

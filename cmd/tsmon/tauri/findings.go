@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"tsmon/store/durable"
 )
 
 // Finding is a setting of a project that keeps clients from their updates, with the line that
@@ -201,7 +199,7 @@ func (p *Project) Asks(publicURL string) map[string]bool {
 // checkPlugin looks for the updater plugin among the dependencies.
 func (p *Project) checkPlugin() []Finding {
 	file := filepath.Join(p.Dir(), "Cargo.toml")
-	data, err := durable.ReadText(file, maxFile)
+	data, err := readFile(file)
 	if err != nil || strings.Contains(string(data), "tauri-plugin-updater") {
 		return nil
 	}

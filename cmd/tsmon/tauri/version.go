@@ -9,8 +9,6 @@ import (
 
 	"github.com/Masterminds/semver/v3"
 	"github.com/pelletier/go-toml/v2"
-
-	"tsmon/store/durable"
 )
 
 // ErrNoVersion means that a project states no version.
@@ -53,7 +51,7 @@ func (p *Project) resolveVersion(c Config) (string, error) {
 
 // packageVersion reads the version of a package.json.
 func packageVersion(file string) (string, error) {
-	data, err := durable.ReadText(file, maxFile)
+	data, err := readFile(file)
 	if err != nil {
 		return "", err
 	}
@@ -76,7 +74,7 @@ type cargo struct {
 }
 
 func readCargo(file string) (c cargo, err error) {
-	data, err := durable.ReadText(file, maxFile)
+	data, err := readFile(file)
 	if err != nil {
 		return c, err
 	}
