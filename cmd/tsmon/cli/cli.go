@@ -155,7 +155,6 @@ func ReadSmall(path string) ([]byte, error) {
 	return data, err
 }
 
-// countedFile counts the bytes that are read.
 type countedFile struct {
 	*os.File
 	path     string
@@ -169,7 +168,6 @@ func (f *countedFile) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// unwritten returns the error for a result that could not be written to stdout.
 func unwritten(err error) error {
 	return WithHint(fmt.Errorf("the result could not be written: %w", err), "the command itself was carried out; only its output is lost")
 }

@@ -56,7 +56,6 @@ func Usagef(format string, args ...any) error { return Usage(fmt.Errorf(format, 
 // Refuse makes err end with ExitRefused: nothing was written.
 func Refuse(err error) error { return &coded{err, ExitRefused} }
 
-// hinted is an error with a hint of its own.
 type hinted struct {
 	error
 	hint string
@@ -86,7 +85,6 @@ func (e *printed) Unwrap() error { return e.error }
 // shows what is wrong.
 func Printed(err error) error { return &printed{err} }
 
-// reworded is an error with another message.
 type reworded struct {
 	error
 	text string
@@ -151,7 +149,6 @@ var hints = []struct {
 	{manifest.ErrTarget, "publish a bundle for this platform, or check --target and --bundle-type"},
 }
 
-// ExitCode returns the exit code of an error.
 func ExitCode(err error) int {
 	var own *coded
 	var problems manifest.Problems

@@ -119,7 +119,6 @@ func (a *App) Sign(c *config.Config) approval.Sign {
 	}
 }
 
-// operatorKey parses a private key or reads its file.
 func operatorKey(text string) (signing.SSHSigner, error) {
 	content, err := TextOrFile(text)
 	if err == nil && content == text && !strings.Contains(text, "PRIVATE KEY") {

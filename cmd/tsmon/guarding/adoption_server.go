@@ -23,7 +23,6 @@ const (
 	maxAdoption  = 16 << 20 // bytes
 )
 
-// runAdoptionOf prints the adoption reported by a server.
 func runAdoptionOf(ctx context.Context, app *cli.App, server, channel string) error {
 	c, err := app.Load()
 	if err != nil {
@@ -111,7 +110,6 @@ func askAdoption(ctx context.Context, address, key, channel string) (*fleet.Adop
 
 const mendAnswer = "check that --server is the address of a tsmon serve; its log says why it failed"
 
-// unanswered adds a hint to the error of a failed request.
 func unanswered(err error) error {
 	var network net.Error
 	if errors.Is(err, context.DeadlineExceeded) || errors.As(err, &network) && network.Timeout() {

@@ -92,7 +92,6 @@ func runGuard(ctx context.Context, app *cli.App, channel string) error {
 	return app.Print(s, func(w io.Writer) { s.draw(w) })
 }
 
-// draw writes the state for people.
 func (s *State) draw(w io.Writer) {
 	if s.Rollout == nil {
 		fmt.Fprintf(w, "%s shows %s to everybody: no step waits, and nothing is halted\n", s.Channel, s.Version)
@@ -123,7 +122,6 @@ func (s *State) draw(w io.Writer) {
 	}
 }
 
-// drawClients writes the outcomes of the release and of the previous one.
 func drawClients(w io.Writer, o *fleet.Opinion) {
 	rows := [][]string{{"", o.Version}}
 	if o.BeforeClients != nil {

@@ -107,7 +107,6 @@ func runGenerate(ctx context.Context, app *cli.App, o generateOptions) error {
 	return app.Print(r, func(w io.Writer) { fmt.Fprintf(w, "\"pubkey\": \"%s\"\n", r.Pubkey) })
 }
 
-// newPassword returns the configured password, or asks for one twice.
 func newPassword(ctx context.Context, app *cli.App, c *config.Config, none bool) (string, error) {
 	if none {
 		return "", nil

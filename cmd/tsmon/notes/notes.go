@@ -73,7 +73,6 @@ func find(changelog, version string) (string, error) {
 	return text, nil
 }
 
-// heading is a heading of a Markdown text.
 type heading struct {
 	line   int // of its text, from 0
 	height int // lines that it takes

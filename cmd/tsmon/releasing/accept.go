@@ -58,7 +58,6 @@ func runAccept(ctx context.Context, app *cli.App, channel string, from channels.
 	})
 }
 
-// acceptInRecords gives entries up in the records of the servers.
 func acceptInRecords(ctx context.Context, app *cli.App, c *config.Config, log *channels.Log, from channels.Position, dry bool) error {
 	channel := log.Channel
 	accepted := Accepted{Channel: channel, End: log.End(), DryRun: dry}

@@ -32,7 +32,6 @@ func channelFlag(cmd *cobra.Command, channel *string) {
 	cmd.Flags().StringVar(channel, "channel", "stable", "`CHANNEL` to move")
 }
 
-// verifyFlags are those of `tsmon channel verify`.
 type verifyFlags struct {
 	noProbe bool
 	from    channels.Position

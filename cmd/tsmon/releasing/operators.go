@@ -43,7 +43,6 @@ entry names the operators anyway) and those that are imported from another store
 	return cmd
 }
 
-// runAppoint appoints the operators of channels, of all without names.
 func runAppoint(ctx context.Context, app *cli.App, f moveFlags, names []string) error {
 	c, p, err := f.publisher(ctx, app)
 	if err != nil {

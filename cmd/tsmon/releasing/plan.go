@@ -54,7 +54,6 @@ func printMove(w io.Writer, p *release.Plan) {
 	}
 }
 
-// printNeeds prints the signatures that a planned move needs.
 func printNeeds(w io.Writer, need *approval.Need) {
 	if need == nil {
 		return
@@ -68,7 +67,6 @@ func printNeeds(w io.Writer, need *approval.Need) {
 	}
 }
 
-// printToApprove prints how to sign a waiting plan, and who may.
 func printToApprove(w io.Writer, wait *approval.Waiting) {
 	fmt.Fprintf(w, "  plan %s, until %s\n", wait.Name(), wait.Expires.Format(time.RFC3339))
 	fmt.Fprintf(w, "  `tsmon plan approve %s --channel %s` by one of: %s\n", wait.Name(), wait.Channel, strings.Join(wait.Missing, ", "))

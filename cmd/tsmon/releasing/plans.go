@@ -198,7 +198,6 @@ func printAppoints(out io.Writer, o, force *channels.Operators) {
 	}
 }
 
-// printLosses prints what an entry declares lost.
 func printLosses(out io.Writer, e *channels.Entry) {
 	if e.Accepted != nil {
 		fmt.Fprintf(out, "  gives up entries that were seen, up to %s\n", e.Accepted)

@@ -81,7 +81,6 @@ func AddStrand(cmd *cobra.Command, strand *gate.VersionRange) {
 	})
 }
 
-// check validates the flags.
 func (f *moveFlags) check() error {
 	if f.needsReason && strings.TrimSpace(f.reason) == "" {
 		return cli.WithHint(cli.Usagef("--reason is missing"), "give --reason TEXT; the channel's log records it")
@@ -120,7 +119,6 @@ func (f *moveFlags) move(ctx context.Context, app *cli.App, run func(*config.Con
 	return err
 }
 
-// publisher returns the publisher for the commands that move channels.
 func (f *moveFlags) publisher(ctx context.Context, app *cli.App) (*config.Config, *release.Publisher, error) {
 	if err := f.check(); err != nil {
 		return nil, nil, err

@@ -107,7 +107,6 @@ func repairRest(ctx context.Context, app *cli.App, p *release.Publisher, channel
 	return unrepaired(report)
 }
 
-// unrepaired returns an error if a report has findings.
 func unrepaired(report *release.RepairReport) error {
 	return unsound(&upkeep.VerifyReport{Channel: report.Channel, Findings: report.Findings}, "is not sound yet")
 }

@@ -48,7 +48,6 @@ same history always gives the same file. The file gets its name once it is compl
 	return cmd
 }
 
-// sinceOf parses --since.
 func sinceOf(names, texts []string) (map[string]uint64, error) {
 	since := map[string]uint64{}
 	for _, text := range texts {

@@ -169,7 +169,6 @@ func splitEndpoint(address, publicURL string) (channel, path, query string, belo
 	return channel, path, query, below
 }
 
-// isManifest reports whether a path below a channel is a manifest's.
 func isManifest(path string) bool {
 	return path == staticPath || strings.HasPrefix(path, "rings/") && strings.HasSuffix(path, "/"+staticPath)
 }
@@ -196,7 +195,6 @@ func (p *Project) Asks(publicURL string) map[string]bool {
 	return reads
 }
 
-// checkPlugin looks for the updater plugin among the dependencies.
 func (p *Project) checkPlugin() []Finding {
 	file := filepath.Join(p.Dir(), "Cargo.toml")
 	data, err := readFile(file)

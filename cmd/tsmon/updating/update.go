@@ -74,7 +74,6 @@ func (f updateFlags) address(endpoint string) (string, error) {
 	return strings.ReplaceAll(endpoint, part, fmt.Sprintf("%02d", ring.Of(f.id))), nil
 }
 
-// hostTarget is the platform key of this machine.
 func hostTarget() string {
 	arch := map[string]string{"amd64": "x86_64", "arm64": "aarch64", "386": "i686", "arm": "armv7"}
 	return runtime.GOOS + "-" + cmp.Or(arch[runtime.GOARCH], runtime.GOARCH)
@@ -277,7 +276,6 @@ func printCheck(w io.Writer, r CheckReport) {
 	}
 }
 
-// printNone prints why there is no update.
 func printNone(w io.Writer, r CheckReport) {
 	current, err := manifest.ParseClientVersion(r.Current)
 	shown, err2 := manifest.ParseClientVersion(r.Version)
