@@ -124,7 +124,7 @@ func TestRestoredFromBackup(t *testing.T) {
 					t.Error(out)
 				}
 				shows(fresh, 503, "") // it gave nothing up
-				if out := k.must(t, accept...); !strings.Contains(out, "stable: servers go on with") {
+				if out := k.must(t, accept...); !strings.Contains(out, "stable: servers accept the log") {
 					t.Error(out)
 				}
 			}
