@@ -109,9 +109,7 @@ func (t *tx) send(ctx context.Context, st sqlstore.Statement) error {
 	}
 	result, err := t.ExecContext(ctx, statement, st.Args...)
 	if err == nil && st.Affected != nil {
-		var n int64
-		n, err = result.RowsAffected()
-		st.Affected(n)
+		*st.Affected, err = result.RowsAffected()
 	}
 	return err
 }
@@ -143,57 +141,30 @@ func (t *tx) sendList(ctx context.Context, statement string, st sqlstore.Stateme
 	return nil
 }
 
-// forgetPiece bounds the rows that one transaction looks at.
-const forgetPiece = 5000
-
-// Forget implements sqlstore.Database. It walks through the tables in order of their
-// keys, a piece at a time.
-func (d *database) Forget(before time.Time) func(ctx context.Context, tx sqlstore.Tx) (n int64, more bool, err error) {
-	walks := []*walk{
-		{table: "clients", key: "channel, client", last: []any{"", []byte{}}},
-		{table: "tries", key: "channel, version, client", last: []any{"", "", []byte{}}},
-	}
-	return func(ctx context.Context, tx sqlstore.Tx) (n int64, more bool, err error) {
-		n, err = walks[0].forget(ctx, tx, before)
-		if err == nil && walks[0].done {
-			walks = walks[1:]
-		}
-		return n, len(walks) > 0, err
-	}
-}
-
-// walk is how far Forget came with a table.
-type walk struct {
-	table, key string
-	last       []any // the key that the last piece ended with
-	done       bool
-}
-
-// forget deletes, of the next piece, the rows of which nothing was seen since a time.
-func (w *walk) forget(ctx context.Context, tx sqlstore.Tx, before time.Time) (n int64, err error) {
-	var end []any
-	marks := strings.Repeat(", ?", len(w.last)-1)
-	after := fmt.Sprintf(`FROM %s WHERE (%s) > (?%s)`, w.table, w.key, marks)
+// Forget implements sqlstore.Database, for one walk at a time.
+func (d *database) Forget(ctx context.Context, tx sqlstore.Tx, walks []*sqlstore.Walk, before time.Time) (n int64, err error) {
+	w := walks[0]
+	var end []any // of the piece
+	marks := strings.Repeat(", ?", len(w.Last)-1)
+	after := fmt.Sprintf(`FROM %s WHERE (%s) > (?%s)`, w.Table, w.Key, marks)
 	var look, remove sqlstore.Batch
 	look.Query(func(r sqlstore.Scanner) error {
-		end = make([]any, len(w.last))
-		into := make([]any, len(w.last))
+		end = make([]any, len(w.Last))
+		into := make([]any, len(w.Last))
 		for i := range end {
 			into[i] = &end[i]
 		}
 		return r.Scan(into...)
-	}, fmt.Sprintf(`SELECT %s %s ORDER BY %[1]s LIMIT 1 OFFSET %[3]d`, w.key, after, forgetPiece-1), w.last...)
+	}, fmt.Sprintf(`SELECT %s %s ORDER BY %[1]s LIMIT 1 OFFSET %[3]d`, w.Key, after, sqlstore.Piece-1), w.Last...)
 	if err := tx.Send(ctx, &look, false); err != nil {
 		return 0, err
 	}
-	statement, args := `DELETE `+after, w.last
-	if w.done = end == nil; !w.done {
-		statement += fmt.Sprintf(` AND (%s) <= (?%s)`, w.key, marks)
-		args, w.last = slices.Concat(args, end), end
+	statement, args := `DELETE `+after, w.Last
+	if w.Done = end == nil; !w.Done {
+		statement += fmt.Sprintf(` AND (%s) <= (?%s)`, w.Key, marks)
+		args, w.Last = slices.Concat(args, end), end
 	}
-	remove.Statements = []sqlstore.Statement{{
-		SQL: statement + ` AND seen < ?`, Args: append(slices.Clip(args), before.UnixMicro()),
-		Affected: func(deleted int64) { n = deleted },
-	}}
-	return n, tx.Send(ctx, &remove, true)
+	remove.Count(&n, statement+` AND seen < ?`, append(slices.Clip(args), before.UnixMicro())...)
+	err = tx.Send(ctx, &remove, true) // sets n
+	return n, err
 }

@@ -154,13 +154,13 @@ func (s contents) Import(ctx context.Context, schema string, c record.Content) e
 		return fmt.Errorf("import: %w", err)
 	}
 	return s.run(ctx, of(schema, "import", Write), func(ctx context.Context, tx Tx) error {
-		variables, charts, priors, err := prepareImport(ctx, tx, savings)
+		found, err := prepareImport(ctx, tx, savings)
 		if err != nil {
 			return err
 		}
 		var b Batch
-		queueVariables(&b, c.Variables, record.Positions(variables, c.Variables, record.Variable.Key))
-		if err := queueSavings(&b, savings, priors); err != nil {
+		queueVariables(&b, c.Variables, record.Positions(found.variables, c.Variables, record.Variable.Key))
+		if err := queueSavings(&b, savings, found.priors); err != nil {
 			return err
 		}
 		b.upsert("{schema}.menus", "id", "id bigint, name text, icon text, path text, status boolean",
@@ -169,17 +169,15 @@ func (s contents) Import(ctx context.Context, schema string, c record.Content) e
 			rowsOf(c.Permissions, func(p record.Permission) []any { return []any{p.ID, p.Menu, p.Profile, p.User, p.Status} }))
 		b.upsert("{schema}.notifications", "kind, brand, version", "kind text, brand text, version text, entries json",
 			rowsOf(notifications, func(n record.NotifyRow) []any { return []any{n.Kind, n.Brand, n.Version, string(n.Entries)} }))
-		queueCharts(&b, c.Charts, record.Positions(charts, c.Charts, record.Chart.Key))
+		queueCharts(&b, c.Charts, record.Positions(found.charts, c.Charts, record.Chart.Key))
 		return tx.Send(ctx, &b, true)
 	})
 }
 
-// prepareImport locks the tenant, removes the objects of the diagrams that are imported, so that
-// an object may move between them, and returns the positions of all variables and charts,
-// and the diagrams that are replaced. A *record.ConflictError says that an object belongs
-// to another diagram.
-func prepareImport(ctx context.Context, tx Tx, savings []record.Saving) (variables, charts map[string]int64, priors map[int64]*record.Diagram, err error) {
-	variables, charts = map[string]int64{}, map[string]int64{}
+// prepareImport locks the tenant, reads what an import depends on, and removes the objects
+// of the diagrams that are imported, so that an object may move between them. A
+// *record.ConflictError says that an object belongs to another diagram.
+func prepareImport(ctx context.Context, tx Tx, savings []record.Saving) (state, error) {
 	found := newState()
 	var refs []record.Ref
 	last := int64(0)
@@ -193,31 +191,22 @@ func prepareImport(ctx context.Context, tx Tx, savings []record.Saving) (variabl
 	queuePriors(&b, &found, savings)
 	b.list("id bigint", diagramRows(savings), nil, `DELETE FROM {schema}.objects WHERE diagram IN (SELECT n.id FROM {rows})`)
 	queueOwners(&b, &found, refs)
-	queuePositions(&b, `SELECT key, position FROM {schema}.variables`, variables)
-	queuePositions(&b, `SELECT key, position FROM {schema}.charts`, charts)
+	queueNumbers(&b, found.variables, `SELECT key, position FROM {schema}.variables`)
+	queueNumbers(&b, found.charts, `SELECT key, position FROM {schema}.charts`)
 	if err := tx.Send(ctx, &b, false); err != nil {
-		return nil, nil, nil, err
+		return state{}, err
 	}
 	for i := range savings {
-		if err := savings[i].Check(found.owners); err != nil {
-			return nil, nil, nil, err
+		s := &savings[i]
+		if err := s.Check(found.owners); err != nil {
+			return state{}, err
 		}
-		savings[i].State = record.DiagramState{Diagram: savings[i].Diagram, Title: savings[i].State.Title}
-		if _, err := savings[i].Follow(found.priors[savings[i].Diagram], true); err != nil {
-			return nil, nil, nil, err
+		s.State = record.DiagramState{Diagram: s.Diagram, Title: s.State.Title}
+		if err := s.Follow(found.priors[s.Diagram], true); err != nil {
+			return state{}, err
 		}
 	}
-	return variables, charts, found.priors, nil
-}
-
-func queuePositions(b *Batch, query string, into map[string]int64) {
-	b.Query(func(r Scanner) error {
-		var key string
-		var position int64
-		err := r.Scan(&key, &position)
-		into[key] = position
-		return err
-	}, query)
+	return found, nil
 }
 
 func queueVariables(b *Batch, variables []record.Variable, positions []int64) {

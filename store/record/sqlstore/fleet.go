@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -87,9 +88,6 @@ func queueDownloads(b *Batch, downloads []record.Download) {
 
 // Clients implements record.Installs.
 func (s Fleet) Clients(ctx context.Context, channel string, since time.Time) ([]record.ClientCount, error) {
-	if !record.Storable(channel) {
-		return nil, nil
-	}
 	return list(ctx, s.core, central("count clients", Read), scan(func(c *record.ClientCount) []any {
 		return []any{&c.Version, &c.Target, &c.Cohort, &c.Clients, &c.Level}
 	}), `SELECT version, target, cohort, count(*), coalesce((SELECT level FROM tsmon.samples WHERE channel = $1 AND version = ''), 0)
@@ -99,9 +97,6 @@ func (s Fleet) Clients(ctx context.Context, channel string, since time.Time) ([]
 
 // Progress implements record.Installs.
 func (s Fleet) Progress(ctx context.Context, channel, version string) (record.Progress, error) {
-	if !record.Storable(channel) || !record.Storable(version) {
-		return record.Progress{}, nil
-	}
 	return one(ctx, s.core, central("count tries", Read), scan(func(p *record.Progress) []any {
 		return []any{&p.Crashed, &p.Running, &p.Failed, &p.Kept, &p.Waiting, &p.Offered}
 	}), `
@@ -123,22 +118,25 @@ func (s Fleet) Progress(ctx context.Context, channel, version string) (record.Pr
 // can write in between. What was deleted before an error stays deleted, and is counted.
 // The samples of releases that no try is left of go with them.
 func (s Fleet) ForgetClients(ctx context.Context, before time.Time) (total int64, err error) {
-	forget := s.db.Forget(before)
-	for more := true; more && err == nil; {
-		var n int64
-		err = s.run(ctx, central("forget clients", Write), func(ctx context.Context, tx Tx) (err error) {
-			n, more, err = forget(ctx, tx)
+	walks := []*Walk{
+		{Table: "tsmon.clients", Key: "channel, client", Last: []any{"", []byte{}}},
+		{Table: "tsmon.tries", Key: "channel, version, client", Last: []any{"", "", []byte{}}},
+	}
+	for len(walks) > 0 {
+		err := s.run(ctx, central("forget clients", Write), func(ctx context.Context, tx Tx) error {
+			n, err := s.db.Forget(ctx, tx, walks, before)
+			if err == nil {
+				total += n
+			}
 			return err
 		})
-		if err == nil {
-			total += n
+		if err != nil {
+			return total, err
 		}
+		walks = slices.DeleteFunc(walks, func(w *Walk) bool { return w.Done })
 	}
-	if err == nil {
-		var b Batch
-		b.Exec(`DELETE FROM tsmon.samples AS s WHERE s.version <> '' AND NOT EXISTS (
-			SELECT 1 FROM tsmon.tries AS t WHERE t.channel = s.channel AND t.version = s.version)`)
-		err = s.send(ctx, central("forget samples", Write), &b)
-	}
-	return total, err
+	var b Batch
+	b.Exec(`DELETE FROM tsmon.samples AS s WHERE s.version <> '' AND NOT EXISTS (
+		SELECT 1 FROM tsmon.tries AS t WHERE t.channel = s.channel AND t.version = s.version)`)
+	return total, s.send(ctx, central("forget samples", Write), &b)
 }

@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -21,9 +20,6 @@ var stages = []string{"offered", "waiting", "kept", "healthy", "failing"}
 
 // Groups implements record.Outcomes.
 func (s Fleet) Groups(ctx context.Context, r record.Round) ([]record.Group, error) {
-	if !record.Storable(r.Channel) || !record.Storable(r.Version) {
-		return nil, nil
-	}
 	var counts []string
 	for _, name := range stages {
 		counts = append(counts, `count(*) FILTER (WHERE stage = '`+name+`')`)
@@ -40,9 +36,6 @@ func (s Fleet) Groups(ctx context.Context, r record.Round) ([]record.Group, erro
 // Crowds implements record.Outcomes. Networks are grouped by size, so that there are
 // few rows however many networks there are.
 func (s Fleet) Crowds(ctx context.Context, r record.Round, now time.Time, ages []time.Duration) (found record.Crowds, err error) {
-	if !record.Storable(r.Channel) || !record.Storable(r.Version) {
-		return found, nil
-	}
 	args := []any{r.Channel, r.Version, int64(r.Round), record.Level(0).Below()}
 	var counts, sums []string
 	count := func(condition string) {
@@ -61,8 +54,7 @@ func (s Fleet) Crowds(ctx context.Context, r record.Round, now time.Time, ages [
 		count(fmt.Sprintf(`fetched <= $%d AND stage = 'failing' AND fell <= fetched + $%d`, n, n+1))
 	}
 	var b Batch
-	var refused *int64
-	b.Query(func(row Scanner) error { return row.Scan(&found.Level, &found.OfNetwork, &refused) },
+	b.Query(func(row Scanner) error { return row.Scan(&found.Level, &found.OfNetwork, micros(&found.Refused)) },
 		`SELECT level, of_network, refused FROM tsmon.samples WHERE channel = $1 AND version = $2`, r.Channel, r.Version)
 	b.Query(collect(&found.List, scan(func(c *record.Crowd) []any {
 		c.Ages = make([]record.AgeCounts, len(ages))
@@ -76,10 +68,7 @@ func (s Fleet) Crowds(ctx context.Context, r record.Round, now time.Time, ages [
 			SELECT network, fetched, decided, fell, `+stage+` AS stage
 			FROM tsmon.tries WHERE channel = $1 AND version = $2 AND round >= $3 AND `+fmt.Sprintf(sampled, "$2", 4)+`) AS a
 		GROUP BY network) AS b GROUP BY c1 + c2 + c3 + c4 ORDER BY c1 + c2 + c3 + c4`, args...)
-	err = s.send(ctx, central("sum up tries", Read), &b)
-	if refused != nil {
-		found.Refused = time.UnixMicro(*refused).UTC()
-	}
+	err = s.send(ctx, central("sum up tries", Read), &b) // sets found
 	return found, err
 }
 
@@ -110,17 +99,7 @@ func (s Fleet) KeepSummary(ctx context.Context, sum record.Summary) error {
 
 // Summary implements record.Outcomes.
 func (s Fleet) Summary(ctx context.Context, channel, version string) (record.Summary, error) {
-	const what = "read a summary"
-	if !record.Storable(channel) || !record.Storable(version) {
-		return record.Summary{}, fmt.Errorf("%s: %w", what, record.ErrNotFound)
-	}
-	var counted int64
-	var sums string
-	found, err := one(ctx, s.core, central(what, Read), scan(func(sum *record.Summary) []any { return []any{&sum.Clients, &counted, &sums} }),
-		`SELECT clients, counted, sums FROM tsmon.summaries WHERE channel = $1 AND version = $2`, channel, version)
-	if err != nil {
-		return record.Summary{}, err
-	}
-	found.Channel, found.Version, found.Counted, found.Sums = channel, version, time.UnixMicro(counted).UTC(), json.RawMessage(sums)
-	return found, nil
+	return one(ctx, s.core, central("read a summary", Read), scan(func(sum *record.Summary) []any {
+		return []any{&sum.Channel, &sum.Version, &sum.Clients, micros(&sum.Counted), (*[]byte)(&sum.Sums)}
+	}), `SELECT channel, version, clients, counted, sums FROM tsmon.summaries WHERE channel = $1 AND version = $2`, channel, version)
 }

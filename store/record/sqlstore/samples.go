@@ -7,9 +7,6 @@ import (
 	"tsmon/store/record"
 )
 
-// boundPiece bounds the rows that one transaction of Sweep deletes.
-const boundPiece = 5000
-
 // sampled is a condition on the client of a row: that it is in the sample of the
 // channel $1, and the version, which has to follow.
 const sampled = `client < coalesce((SELECT below FROM tsmon.samples WHERE channel = $1 AND version = %s), $%d)`
@@ -36,9 +33,6 @@ func (s Fleet) Bound(ctx context.Context, channel, version string, most int, kno
 
 // Sweep implements record.Samples.
 func (s Fleet) Sweep(ctx context.Context, channel, version string) error {
-	if !record.Storable(channel) || !record.Storable(version) {
-		return nil
-	}
 	b := s.bounding(channel, version)
 	sample, err := b.sample(ctx)
 	if err == nil {
@@ -68,9 +62,6 @@ func (s Fleet) bounding(channel, version string) *bounding {
 
 // Sample implements record.Samples.
 func (s Fleet) Sample(ctx context.Context, channel, version string) (record.Sample, error) {
-	if !record.Storable(channel) || !record.Storable(version) {
-		return record.Sample{}, nil
-	}
 	sample, _, err := s.bounding(channel, version).look(ctx)
 	return sample, err
 }
@@ -119,14 +110,12 @@ func (b *bounding) set(ctx context.Context, s record.Sample) error {
 
 // remove deletes, in pieces, the clients that a statement with the parameter $3 selects.
 func (b *bounding) remove(ctx context.Context, clients string, arg any) error {
-	for more := true; more; {
+	statement := `WITH few AS MATERIALIZED (` + clients + ` ORDER BY client LIMIT $4), gone AS MATERIALIZED (SELECT client FROM tsmon.` + b.table + `
+			WHERE ` + b.where + ` AND client IN (SELECT client FROM few) ORDER BY client FOR UPDATE)
+		DELETE FROM tsmon.` + b.table + ` WHERE ` + b.where + ` AND client IN (SELECT client FROM gone)`
+	for gone := int64(Piece); gone == Piece; {
 		var batch Batch
-		batch.Statements = []Statement{{
-			SQL: `WITH few AS MATERIALIZED (` + clients + ` ORDER BY client LIMIT $4), gone AS MATERIALIZED (SELECT client FROM tsmon.` + b.table + `
-				WHERE ` + b.where + ` AND client IN (SELECT client FROM few) ORDER BY client FOR UPDATE)
-				DELETE FROM tsmon.` + b.table + ` WHERE ` + b.where + ` AND client IN (SELECT client FROM gone)`,
-			Args: append(b.args[:2:2], arg, boundPiece), Affected: func(rows int64) { more = rows == boundPiece },
-		}}
+		batch.Count(&gone, statement, append(b.args[:2:2], arg, Piece)...)
 		if err := b.send(ctx, central("sweep a sample", Write), &batch); err != nil {
 			return err
 		}

@@ -2,21 +2,14 @@ package sqlstore
 
 import (
 	"context"
-	"fmt"
 
 	"tsmon/store/record"
 )
 
-const selectSecret = `SELECT value FROM tsmon.secrets WHERE name = $1`
-
-var scanSecret = scan(func(value *[]byte) []any { return []any{value} })
-
 // Secret implements record.Secrets.
 func (s *Store) Secret(ctx context.Context, name string) ([]byte, error) {
-	if !record.Storable(name) {
-		return nil, fmt.Errorf("read a secret: %w", record.ErrNotFound)
-	}
-	return one(ctx, s.core, central("read a secret", Read), scanSecret, selectSecret, name)
+	return one(ctx, s.core, central("read a secret", Read), scan(func(value *[]byte) []any { return []any{value} }),
+		`SELECT value FROM tsmon.secrets WHERE name = $1`, name)
 }
 
 // CreateSecret implements record.Secrets.
@@ -37,7 +30,9 @@ func (s *Store) ReplaceSecret(ctx context.Context, name string, old, value []byt
 	if err := record.ValidSecret(name, value); err != nil {
 		return false, err
 	}
-	replaced, err := list(ctx, s.core, central("replace a secret", Write), scanSecret,
-		`UPDATE tsmon.secrets SET value = $3 WHERE name = $1 AND value = $2 RETURNING value`, name, old, value)
-	return len(replaced) == 1, err
+	var b Batch
+	var replaced int64
+	b.Count(&replaced, `UPDATE tsmon.secrets SET value = $3 WHERE name = $1 AND value = $2`, name, old, value)
+	err := s.send(ctx, central("replace a secret", Write), &b)
+	return replaced == 1, err
 }

@@ -37,12 +37,23 @@ type Database interface {
 	// Drop adds the statements that drop the tables of a tenant to a batch. The batch fails
 	// with ErrLocked where others use them, and may then be sent again.
 	Drop(b *Batch, schema string) error
-	// Forget returns a function that deletes some of the clients and tries that were
-	// last seen before a time, and reports how many and whether there may be more. Each
-	// call gets a transaction of its own, which it commits.
-	Forget(before time.Time) func(ctx context.Context, tx Tx) (n int64, more bool, err error)
+	// Forget looks at the next Piece rows of one or more walks, deletes those that were last
+	// seen before a time, and returns how many. It commits the transaction.
+	Forget(ctx context.Context, tx Tx, walks []*Walk, before time.Time) (int64, error)
 	// Translate maps an error of the driver to those of package record.
 	Translate(ctx context.Context, err error) error
+}
+
+// Piece is how many rows one transaction of a clean-up looks at, so that others can write
+// in between.
+const Piece = 5000
+
+// Walk is how far Forget came with a table, in the order of its key.
+type Walk struct {
+	Table string
+	Key   string // columns
+	Last  []any  // the key that the last piece ended with
+	Done  bool
 }
 
 // ErrLocked is the record.ErrUnavailable of a transaction that gave way to another one.
@@ -69,7 +80,7 @@ type Statement struct {
 	Columns  []Column            // of {rows}, for a list
 	Rows     [][]any             // of the list; none execute nothing
 	Scan     func(Scanner) error // called with each row of the result; may be nil
-	Affected func(rows int64)    // may be nil; excludes Scan
+	Affected *int64              // set to the number of changed rows; may be nil; excludes Scan
 }
 
 // Scanner is a row of a result.
@@ -78,14 +89,28 @@ type Scanner = interface{ Scan(into ...any) error }
 // Column is a column of a list.
 type Column struct{ Name, Type string }
 
-// Exec adds a statement that returns no rows.
-func (b *Batch) Exec(statement string, args ...any) {
-	b.Statements = append(b.Statements, Statement{SQL: statement, Args: args})
-}
+// Exec adds a statement whose result does not matter.
+func (b *Batch) Exec(statement string, args ...any) { b.add(Statement{SQL: statement, Args: args}) }
 
 // Query adds a statement that returns rows.
 func (b *Batch) Query(scan func(Scanner) error, statement string, args ...any) {
-	b.Statements = append(b.Statements, Statement{SQL: statement, Args: args, Scan: scan})
+	b.add(Statement{SQL: statement, Args: args, Scan: scan})
+}
+
+// Count adds a statement and sets n to the number of rows that it changes.
+func (b *Batch) Count(n *int64, statement string, args ...any) {
+	b.add(Statement{SQL: statement, Args: args, Affected: n})
+}
+
+// add adds a statement. A text that no database can hold becomes NULL, which equals
+// nothing.
+func (b *Batch) add(st Statement) {
+	for i, arg := range st.Args {
+		if text, ok := arg.(string); ok && !record.Storable(text) {
+			st.Args[i] = nil
+		}
+	}
+	b.Statements = append(b.Statements, st)
 }
 
 // list adds a statement about a list, unless that is empty. columns are names and types,
@@ -288,3 +313,33 @@ func one[T any](ctx context.Context, s *core, c call, scan func(Scanner) (T, err
 }
 
 var scanID = scan(func(id *int64) []any { return []any{id} })
+
+// queueNumbers reads rows of a text and a number.
+func queueNumbers(b *Batch, into map[string]int64, statement string) {
+	b.Query(func(r Scanner) error {
+		var key string
+		var n int64
+		err := r.Scan(&key, &n)
+		into[key] = n
+		return err
+	}, statement)
+}
+
+// stamp scans a time that is stored as a number of units since 1970. NULL is the zero time.
+type stamp struct {
+	into *time.Time
+	unit func(int64) time.Time
+}
+
+func micros(into *time.Time) *stamp { return &stamp{into, time.UnixMicro} }
+
+func millis(into *time.Time) *stamp { return &stamp{into, time.UnixMilli} }
+
+// Scan implements sql.Scanner.
+func (s *stamp) Scan(value any) error {
+	*s.into = time.Time{}
+	if n, ok := value.(int64); ok {
+		*s.into = s.unit(n).UTC()
+	}
+	return nil
+}

@@ -91,29 +91,19 @@ func (s tenants) Audit(ctx context.Context, a record.Audit) error {
 
 // LastAudits implements record.Audits.
 func (s tenants) LastAudits(ctx context.Context, schema string, limit int) ([]record.Audit, error) {
-	if !record.Storable(schema) {
-		return nil, nil
-	}
-	return list(ctx, s.core, central("read audits", Read), func(r Scanner) (a record.Audit, err error) {
-		var at int64
-		err = r.Scan(&at, &a.Schema, &a.User, &a.Action, &a.Target, &a.Address, &a.Request, &a.OK)
-		a.Time = time.UnixMicro(at).UTC()
-		return a, err
-	}, `SELECT at, schema_name, user_email, action, target, address, request, ok
+	return list(ctx, s.core, central("read audits", Read), scan(func(a *record.Audit) []any {
+		return []any{micros(&a.Time), &a.Schema, &a.User, &a.Action, &a.Target, &a.Address, &a.Request, &a.OK}
+	}), `SELECT at, schema_name, user_email, action, target, address, request, ok
 		FROM tsmon.audits WHERE schema_name = $1 ORDER BY id DESC LIMIT $2`, schema, max(limit, 0))
 }
 
-// forgetAudits bounds the rows that one call of ForgetAudits looks at: they are written in
-// the order of their times.
-const forgetAudits = 5000
-
-// ForgetAudits implements record.Audits.
+// ForgetAudits implements record.Audits. It looks at the oldest rows only: rows are written
+// in the order of their times.
 func (s tenants) ForgetAudits(ctx context.Context, before time.Time) (n int64, err error) {
-	b := Batch{Statements: []Statement{{
-		SQL:  `DELETE FROM tsmon.audits WHERE at < $1 AND id IN (SELECT id FROM tsmon.audits ORDER BY id LIMIT $2)`,
-		Args: []any{before.UnixMicro(), forgetAudits}, Affected: func(rows int64) { n = rows },
-	}}}
-	return n, s.send(ctx, central("forget audits", Write), &b)
+	var b Batch
+	b.Count(&n, `DELETE FROM tsmon.audits WHERE at < $1 AND id IN (SELECT id FROM tsmon.audits ORDER BY id LIMIT $2)`, before.UnixMicro(), Piece)
+	err = s.send(ctx, central("forget audits", Write), &b) // sets n
+	return n, err
 }
 
 const (
@@ -132,17 +122,7 @@ func (s tenants) Users(ctx context.Context, schema string) ([]record.User, error
 
 // User implements record.Users.
 func (s tenants) User(ctx context.Context, schema, email string) (record.User, error) {
-	return one(ctx, s.core, of(schema, "read user", Read), scanUser, selectUsers+` WHERE email_key = $1`, emailKey(email))
-}
-
-// emailKey returns the key of an address, or nil, which matches nobody, for one that
-// can't be stored.
-func emailKey(email string) *string {
-	if !record.Storable(email) {
-		return nil
-	}
-	key := record.EmailKey(email)
-	return &key
+	return one(ctx, s.core, of(schema, "read user", Read), scanUser, selectUsers+` WHERE email_key = $1`, record.EmailKey(email))
 }
 
 // UserByID implements record.Users.
@@ -243,7 +223,7 @@ func newTokenVersion() int64 { return 1 + rand.Int64N(1<<48) }
 func (s tenants) DisableUser(ctx context.Context, schema, email string) error {
 	_, err := one(ctx, s.core, of(schema, "disable user", Write), scanID, `
 		UPDATE {schema}.users SET token_version = token_version + CASE WHEN disabled THEN 0 ELSE 1 END, disabled = true
-		WHERE email_key = $1 RETURNING id`, emailKey(email))
+		WHERE email_key = $1 RETURNING id`, record.EmailKey(email))
 	return err
 }
 
@@ -251,6 +231,6 @@ func (s tenants) DisableUser(ctx context.Context, schema, email string) error {
 func (s tenants) SetUserToken(ctx context.Context, schema, email string, digest []byte) error {
 	_, err := one(ctx, s.core, of(schema, "set token of user", Write), scanID, `
 		UPDATE {schema}.users SET token_version = token_version + 1, token_digest = $1
-		WHERE email_key = $2 RETURNING id`, digest, emailKey(email))
+		WHERE email_key = $2 RETURNING id`, digest, record.EmailKey(email))
 	return err
 }

@@ -20,12 +20,6 @@ func (s *Store) Wrote(ctx context.Context, tsName string) error {
 func (s *Store) Writes(ctx context.Context) (map[string]int64, error) {
 	counts := map[string]int64{}
 	var b Batch
-	b.Query(func(r Scanner) error {
-		var name string
-		var count int64
-		err := r.Scan(&name, &count)
-		counts[name] = count
-		return err
-	}, `SELECT ts_name, count FROM tsmon.writes`)
+	queueNumbers(&b, counts, `SELECT ts_name, count FROM tsmon.writes`)
 	return counts, s.send(ctx, central("read the counts of writes", Read), &b)
 }
