@@ -55,7 +55,8 @@ func (s *Store) giveBack(buf []byte) {
 	}
 }
 
-// createLarge sends the object in parts and returns its checksum.
+// createLarge sends the object in parts and returns its checksum. The client library's own
+// upload in parts can't be conditional.
 func (s *Store) createLarge(ctx context.Context, key string, r io.Reader, size int64, attrs object.Attributes) (uint64, error) {
 	_, _, err := s.head(ctx, key)
 	if err == nil {

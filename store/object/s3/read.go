@@ -148,8 +148,8 @@ func (s *Store) head(ctx context.Context, key string) (minio.ObjectInfo, object.
 }
 
 func isCode(err error, code string) bool {
-	var answer minio.ErrorResponse
-	return errors.As(err, &answer) && answer.Code == code
+	answer, ok := errors.AsType[minio.ErrorResponse](err)
+	return ok && answer.Code == code
 }
 
 // bucketFirst returns the error of a request, after checking, for a missing key, that
