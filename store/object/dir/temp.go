@@ -24,20 +24,20 @@ const (
 	clockPrefix = private + "/clock-" // and that of an empty one that shows what time it is
 )
 
-// temp is a temporary file that holds a whole object.
+// temp is a temporary file that holds a whole object, which does not have its name yet.
 type temp struct {
 	root *os.Root
 	name string
-	desc object.Info
+	info object.Info
 }
 
-// writeTemp writes r to a temporary file, syncs it and compares what it reads back.
-// If it fails it leaves no file.
-func writeTemp(ctx context.Context, root *os.Root, r io.Reader, size int64) (*temp, error) {
+// writeTemp writes the object key to a temporary file, syncs it and compares what it reads
+// back. If it fails it leaves no file.
+func writeTemp(ctx context.Context, root *os.Root, key string, r io.Reader, size int64) (*temp, error) {
 	if err := makePrivate(root); err != nil {
 		return nil, err
 	}
-	t := &temp{root: root, name: tempPrefix + rand.Text()}
+	t := &temp{root: root, name: tempPrefix + rand.Text(), info: object.Info{Key: key}}
 	sum, err := t.fill(ctx, object.Exactly(r, size), size)
 	if err == nil {
 		err = t.compare(ctx, sum, size)
@@ -89,16 +89,16 @@ func (t *temp) compare(ctx context.Context, sum uint64, size int64) error {
 		return err
 	}
 	defer f.Close()
-	if t.desc, err = describe(f, ""); err != nil {
+	if t.info, err = describe(f, t.info.Key); err != nil {
 		return err
 	}
 	back := crc64nvme.New()
 	if err := pour(ctx, back, f, size); err != nil {
 		return err
 	}
-	if t.desc.Size != size || back.Sum64() != sum {
+	if t.info.Size != size || back.Sum64() != sum {
 		return fmt.Errorf("%w: %d bytes with checksum %016x instead of %d with %016x",
-			object.ErrCorrupt, t.desc.Size, back.Sum64(), size, sum)
+			object.ErrCorrupt, t.info.Size, back.Sum64(), size, sum)
 	}
 	return nil
 }
@@ -125,13 +125,6 @@ func (s *Store) Now(context.Context) (time.Time, error) {
 		return time.Time{}, fmt.Errorf("the time of the store: %w", translate(err))
 	}
 	return info.ModTime(), nil
-}
-
-// info describes the object as which the file is named key.
-func (t *temp) info(key string) object.Info {
-	info := t.desc
-	info.Key = key
-	return info
 }
 
 // discard removes the temporary name; sweep removes it later if that fails.
