@@ -47,7 +47,7 @@ func (s *server) locked(ctx context.Context, f func(c *pgx.Conn) error) error {
 			return err
 		}
 		err := f(c.Conn())
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.limits.Connect)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), connectTime)
 		defer cancel()
 		if _, unlockErr := c.Exec(ctx, `SELECT pg_catalog.pg_advisory_unlock($1)`, int64(lockKey)); unlockErr != nil {
 			_ = c.Conn().Close(ctx) // which unlocks too
@@ -87,7 +87,7 @@ func (s *server) migrateAll(ctx context.Context) error {
 // CreateSchema implements sqlstore.Database. record.ErrExists if the database holds
 // another schema of that name.
 func (s *server) CreateSchema(ctx context.Context, schema string) error {
-	ctx, cancel := context.WithTimeout(ctx, s.limits.Migrate)
+	ctx, cancel := context.WithTimeout(ctx, migrateTime)
 	defer cancel()
 	if err := s.prepare(ctx); err != nil {
 		return err

@@ -144,7 +144,7 @@ func TestOpenOld(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	old, err := open(t.Context(), path, Limits{}.orDefaults(), steps[:1])
+	old, err := open(t.Context(), path, Limits{}, steps[:1])
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,7 +41,18 @@ type Database interface {
 	// seen before a time, and returns how many. It commits the transaction.
 	Forget(ctx context.Context, tx Tx, walks []*Walk, before time.Time) (int64, error)
 	// Translate maps an error of the driver to those of package record.
-	Translate(ctx context.Context, err error) error
+	Translate(err error) error
+}
+
+// Translate maps an error of a call to those of package record.
+func Translate(ctx context.Context, db Database, err error) error {
+	switch {
+	case errors.Is(ctx.Err(), context.Canceled) || errors.Is(err, context.Canceled):
+		return context.Canceled
+	case ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("%w: %w", record.ErrUnavailable, context.DeadlineExceeded)
+	}
+	return db.Translate(err)
 }
 
 // Piece is how many rows one transaction of a clean-up looks at, so that others can write
@@ -229,7 +240,7 @@ func (s *core) run(ctx context.Context, c call, f func(ctx context.Context, tx T
 		}
 	}
 	if err := s.transact(ctx, c, f); err != nil {
-		return s.explain(ctx, c, s.db.Translate(ctx, err))
+		return s.explain(ctx, c, Translate(ctx, s.db, err))
 	}
 	return nil
 }

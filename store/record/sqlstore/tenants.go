@@ -44,7 +44,7 @@ func (s tenants) CreateTenant(ctx context.Context, t record.Tenant) error {
 	}
 	what := "create tenant " + t.Schema
 	if err := s.db.CreateSchema(ctx, t.Schema); err != nil {
-		return fmt.Errorf("%s: %w", what, s.db.Translate(ctx, err))
+		return fmt.Errorf("%s: %w", what, Translate(ctx, s.db, err))
 	}
 	var b Batch
 	var found []record.Tenant
