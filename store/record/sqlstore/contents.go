@@ -142,14 +142,7 @@ func (s contents) Export(ctx context.Context, schema string) (c record.Content, 
 
 // Import implements record.Contents, in two round trips.
 func (s contents) Import(ctx context.Context, schema string, c record.Content) error {
-	if err := c.Validate(); err != nil {
-		return fmt.Errorf("import: %w", err)
-	}
-	savings, err := c.Savings()
-	if err != nil {
-		return fmt.Errorf("import: %w", err)
-	}
-	notifications, err := c.Notifications.Rows()
+	savings, notifications, err := c.Prepare()
 	if err != nil {
 		return fmt.Errorf("import: %w", err)
 	}

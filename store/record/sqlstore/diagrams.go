@@ -77,8 +77,7 @@ func millisOf(t time.Time) *int64 {
 	if t.IsZero() {
 		return nil
 	}
-	ms := t.UnixMilli()
-	return &ms
+	return new(t.UnixMilli())
 }
 
 // SaveDiagram implements record.Diagrams, in two round trips.
