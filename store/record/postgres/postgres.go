@@ -81,7 +81,6 @@ func open(config *pgxpool.Config, limits Limits) (*Store, error) {
 	return &Store{sqlstore.New(s, cmp.Or(limits.Call, 10*time.Second)), s}, nil
 }
 
-// Close implements record.Store.
 func (s *server) Close() error {
 	s.pool.Close()
 	return nil
@@ -125,7 +124,6 @@ func (s *server) inTurn(ctx context.Context, f func() error) error {
 	}
 }
 
-// Translate implements sqlstore.Database.
 func (s *server) Translate(err error) error {
 	if isLost(err) {
 		s.pool.Reset() // the other connections are as dead

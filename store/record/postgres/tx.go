@@ -23,7 +23,6 @@ type tx struct {
 	begun  bool
 }
 
-// Begin implements sqlstore.Database.
 func (s *server) Begin(ctx context.Context, mode sqlstore.Mode, schema string) (sqlstore.Tx, error) {
 	if err := s.prepare(ctx); err != nil {
 		return nil, err
@@ -45,7 +44,6 @@ func (t *tx) Close() {
 	t.Release()
 }
 
-// Send implements sqlstore.Tx.
 func (t *tx) Send(ctx context.Context, b *sqlstore.Batch, last bool) error {
 	var batch pgx.Batch
 	if !t.begun && (!last || len(b.Statements) > 1) {

@@ -86,7 +86,6 @@ func (s *Store) Close() error {
 // database is the sqlstore.Database.
 type database struct{ *sqlitefile.File }
 
-// Translate implements sqlstore.Database.
 func (d *database) Translate(err error) error {
 	e, ok := errors.AsType[*sqlite.Error](err)
 	if !ok {

@@ -20,7 +20,6 @@ type tx struct {
 	schema string
 }
 
-// Begin implements sqlstore.Database.
 func (d *database) Begin(ctx context.Context, mode sqlstore.Mode, schema string) (sqlstore.Tx, error) {
 	db := d.Writer
 	if mode == sqlstore.Read {
@@ -30,7 +29,6 @@ func (d *database) Begin(ctx context.Context, mode sqlstore.Mode, schema string)
 	return &tx{begun, schema}, err
 }
 
-// CreateSchema implements sqlstore.Database.
 func (d *database) CreateSchema(ctx context.Context, schema string) error {
 	begun, err := d.Writer.BeginTx(ctx, nil)
 	if err != nil {
@@ -64,7 +62,6 @@ func (d *database) Drop(b *sqlstore.Batch, _ string) error {
 	return err
 }
 
-// Close implements sqlstore.Tx.
 func (t *tx) Close() { t.Rollback() } // does nothing after the commit
 
 // structure translates the types of columns. A clustered table is one that lies in the
@@ -85,7 +82,6 @@ func translate(statement, schema string) string {
 	return least.ReplaceAllString(statement, "coalesce(min($1, $2), $1, $2)")
 }
 
-// Send implements sqlstore.Tx.
 func (t *tx) Send(ctx context.Context, b *sqlstore.Batch, last bool) error {
 	for _, st := range b.Statements {
 		if err := t.send(ctx, st); err != nil {

@@ -36,7 +36,7 @@ var (
 	})
 )
 
-// placed is an object and where it stands.
+// placed is an object of a diagram.
 type placed struct {
 	diagram int64
 	kind    record.Kind
@@ -62,12 +62,10 @@ func scanChart(r Scanner) (c record.Chart, err error) {
 	return c, c.UnmarshalJSON(data)
 }
 
-// Variables implements record.Variables.
 func (s contents) Variables(ctx context.Context, schema string) ([]record.Variable, error) {
 	return list(ctx, s.core, of(schema, "read variables", Read), scanVariable, selectVariables)
 }
 
-// VariablesByField implements record.Variables.
 func (s contents) VariablesByField(ctx context.Context, schema string, fields []record.Field) (map[record.Field]record.ID, error) {
 	var wanted []record.Field
 	for _, f := range fields {
@@ -89,18 +87,15 @@ func (s contents) VariablesByField(ctx context.Context, schema string, fields []
 	return found, s.send(ctx, of(schema, "find variables", Read), &b)
 }
 
-// Menus implements record.Access.
 func (s contents) Menus(ctx context.Context, schema string) ([]record.Menu, error) {
 	return list(ctx, s.core, of(schema, "read menus", Read), scanMenu, selectMenus)
 }
 
-// Permissions implements record.Access.
 func (s contents) Permissions(ctx context.Context, schema string, user, profile int64) ([]record.Permission, error) {
 	return list(ctx, s.core, of(schema, "read permissions", Read), scanPermission,
 		selectPermissions+` WHERE user_id = $1 OR profile = $2 ORDER BY id`, user, profile)
 }
 
-// NotifyConfig implements record.Configuration.
 func (s contents) NotifyConfig(ctx context.Context, schema string) (record.NotifyConfig, error) {
 	rows, err := list(ctx, s.core, of(schema, "read notification configuration", Read), scanNotification, selectNotifications)
 	if err != nil {
@@ -109,12 +104,11 @@ func (s contents) NotifyConfig(ctx context.Context, schema string) (record.Notif
 	return record.NotifyConfigOf(rows)
 }
 
-// Charts implements record.Configuration.
 func (s contents) Charts(ctx context.Context, schema string) ([]record.Chart, error) {
 	return list(ctx, s.core, of(schema, "read charts", Read), scanChart, selectCharts)
 }
 
-// Export implements record.Contents, in one round trip.
+// Export makes one round trip.
 func (s contents) Export(ctx context.Context, schema string) (c record.Content, err error) {
 	var b Batch
 	var objects []placed
@@ -140,7 +134,7 @@ func (s contents) Export(ctx context.Context, schema string) (c record.Content, 
 	return c, err
 }
 
-// Import implements record.Contents, in two round trips.
+// Import makes two round trips.
 func (s contents) Import(ctx context.Context, schema string, c record.Content) error {
 	savings, notifications, err := c.Prepare()
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"tsmon/store/record"
 )
 
-// DeleteTenant implements record.Deletes. It begins again where others are in its way.
+// DeleteTenant tries again while others use the tenant.
 func (s tenants) DeleteTenant(ctx context.Context, schema string) error {
 	ctx, cancel := context.WithTimeout(ctx, s.limit)
 	defer cancel()
@@ -45,24 +45,20 @@ func (s tenants) dropTenant(ctx context.Context, schema string) error {
 	return err
 }
 
-// DeleteUser implements record.Deletes.
 func (s tenants) DeleteUser(ctx context.Context, schema, email string) error {
 	key := record.EmailKey(email)
 	return s.delete(ctx, of(schema, "delete user", Write), `DELETE FROM {schema}.users WHERE email_key = $1`, key,
 		`DELETE FROM {schema}.permissions WHERE user_id IN (SELECT id FROM {schema}.users WHERE email_key = $1)`)
 }
 
-// DeleteDiagram implements record.Deletes.
 func (s contents) DeleteDiagram(ctx context.Context, schema string, id int64) error {
 	return s.delete(ctx, of(schema, "delete diagram", Write), `DELETE FROM {schema}.diagrams WHERE id = $1`, id)
 }
 
-// DeleteVariable implements record.Deletes.
 func (s contents) DeleteVariable(ctx context.Context, schema, key string) error {
 	return s.delete(ctx, of(schema, "delete variable", Write), `DELETE FROM {schema}.variables WHERE key = $1`, key)
 }
 
-// DeleteMenu implements record.Deletes.
 func (s contents) DeleteMenu(ctx context.Context, schema string, id int64) error {
 	return s.delete(ctx, of(schema, "delete menu", Write), `DELETE FROM {schema}.menus WHERE id = $1`, id)
 }

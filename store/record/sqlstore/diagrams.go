@@ -21,7 +21,6 @@ const selectDiagram = `
 	WHERE o.diagram = $1
 	ORDER BY 1, 2`
 
-// Diagram implements record.Diagrams.
 func (s contents) Diagram(ctx context.Context, schema string, id int64) (d record.Diagram, err error) {
 	found := false
 	var at time.Time
@@ -80,7 +79,7 @@ func millisOf(t time.Time) *int64 {
 	return new(t.UnixMilli())
 }
 
-// SaveDiagram implements record.Diagrams, in two round trips.
+// SaveDiagram makes two round trips.
 func (s contents) SaveDiagram(ctx context.Context, schema string, d record.Diagram, deleted record.Deleted) (record.DiagramState, error) {
 	saving, err := record.Prepare(d, deleted)
 	if err != nil {
@@ -110,12 +109,12 @@ func (s contents) SaveDiagram(ctx context.Context, schema string, d record.Diagr
 	return saving.State, nil
 }
 
-// state is the state of a tenant that a save has locked.
+// state is what a save or an import reads of the tenant that it has locked.
 type state struct {
 	nextDiagram, nextObject int64
 	owners                  map[record.Ref]int64
 	taken                   []int64                   // ids in use from nextObject on
-	priors                  map[int64]*record.Diagram // what is replaced
+	priors                  map[int64]*record.Diagram // to be replaced
 	variables, charts       map[string]int64          // positions by key, for an import
 }
 
@@ -187,8 +186,8 @@ func refRows(refs []record.Ref) [][]any {
 	return rowsOf(refs, func(r record.Ref) []any { return []any{string(r.Kind), r.ID} })
 }
 
-// number assigns ids to a new diagram and to new objects. It makes another request
-// only where clients have chosen ids that are next in turn.
+// number assigns ids to a new diagram and to new objects. It makes another request only if
+// clients have chosen so many of the next ids that those of look do not suffice.
 func number(ctx context.Context, tx Tx, s *record.Saving, found *state) error {
 	if s.Diagram == 0 {
 		s.Diagram = found.nextDiagram
@@ -209,8 +208,8 @@ func number(ctx context.Context, tx Tx, s *record.Saving, found *state) error {
 	return err
 }
 
-// queueSavings writes diagrams whose objects are checked and have ids, and keeps the
-// states that they replace.
+// queueSavings writes diagrams that were checked and have ids, and keeps the states that
+// they replace.
 func queueSavings(b *Batch, savings []record.Saving, priors map[int64]*record.Diagram) error {
 	var gone []record.Ref
 	var objects, states, old [][]any
@@ -252,7 +251,6 @@ func stateOf(d record.Diagram) (string, error) {
 	return string(text), err
 }
 
-// DiagramStates implements record.Diagrams.
 func (s contents) DiagramStates(ctx context.Context, schema string) ([]record.DiagramState, error) {
 	var all []record.DiagramState
 	var b Batch
@@ -271,7 +269,6 @@ func (s contents) DiagramStates(ctx context.Context, schema string) ([]record.Di
 	return all, err
 }
 
-// DiagramState implements record.Diagrams.
 func (s contents) DiagramState(ctx context.Context, schema string, id, version int64) (record.Diagram, error) {
 	found, err := one(ctx, s.core, of(schema, "read state of diagram", Read), scanHead,
 		`SELECT diagram, state, version, saved_by, saved_at FROM {schema}.states WHERE diagram = $1 AND version = $2`, id, version)

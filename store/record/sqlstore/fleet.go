@@ -10,9 +10,8 @@ import (
 	"tsmon/store/record"
 )
 
-// Sight implements record.Installs, in one round trip. Each statement locks rows in the
-// order of their keys, and is a transaction of its own, so that servers that write the
-// same rows at once wait for each other but never in a circle.
+// Sight makes one round trip. Each statement is a transaction of its own and locks rows in
+// the order of their keys, so that servers which write the same rows can't deadlock.
 func (s Fleet) Sight(ctx context.Context, seen record.Sightings) error {
 	if err := seen.Validate(); err != nil {
 		return fmt.Errorf("sight clients: %w", err)
@@ -86,7 +85,6 @@ func queueDownloads(b *Batch, downloads []record.Download) {
 		WHERE t.channel = d.channel AND t.version = d.version AND t.client = d.client`)
 }
 
-// Clients implements record.Installs.
 func (s Fleet) Clients(ctx context.Context, channel string, since time.Time) ([]record.ClientCount, error) {
 	return list(ctx, s.core, central("count clients", Read), scan(func(c *record.ClientCount) []any {
 		return []any{&c.Version, &c.Target, &c.Cohort, &c.Clients, &c.Level}
@@ -95,7 +93,6 @@ func (s Fleet) Clients(ctx context.Context, channel string, since time.Time) ([]
 		GROUP BY version, target, cohort ORDER BY version, target, cohort`, channel, since.UnixMicro(), record.Level(0).Below())
 }
 
-// Progress implements record.Installs.
 func (s Fleet) Progress(ctx context.Context, channel, version string) (record.Progress, error) {
 	return one(ctx, s.core, central("count tries", Read), scan(func(p *record.Progress) []any {
 		return []any{&p.Crashed, &p.Running, &p.Failed, &p.Kept, &p.Waiting, &p.Offered}
@@ -114,9 +111,8 @@ func (s Fleet) Progress(ctx context.Context, channel, version string) (record.Pr
 		channel, version, record.Level(0).Below())
 }
 
-// ForgetClients implements record.Installs, in several transactions, so that others
-// can write in between. What was deleted before an error stays deleted, and is counted.
-// The samples of releases that no try is left of go with them.
+// ForgetClients deletes in several transactions. What it deleted before an error stays
+// deleted, and is counted. It also deletes the samples of releases without tries.
 func (s Fleet) ForgetClients(ctx context.Context, before time.Time) (total int64, err error) {
 	walks := []*Walk{
 		{Table: "tsmon.clients", Key: "channel, client", Last: []any{"", []byte{}}},

@@ -7,7 +7,6 @@ import (
 	"tsmon/store/record"
 )
 
-// Seen implements record.Histories.
 func (s *Store) Seen(ctx context.Context, log string) (record.Seen, error) {
 	seen, err := one(ctx, s.core, central("read the end of a log", Read), scan(func(s *record.Seen) []any {
 		return []any{&s.Sequence, &s.Hash, &s.Manifest}
@@ -18,7 +17,6 @@ func (s *Store) Seen(ctx context.Context, log string) (record.Seen, error) {
 	return seen, err
 }
 
-// See implements record.Histories.
 func (s *Store) See(ctx context.Context, log string, old, seen record.Seen) (bool, error) {
 	if err := seen.Validate(log); err != nil {
 		return false, err
@@ -36,7 +34,6 @@ func (s *Store) See(ctx context.Context, log string, old, seen record.Seen) (boo
 	return replaced == 1, err
 }
 
-// SeeManifest implements record.Histories.
 func (s *Store) SeeManifest(ctx context.Context, log string, entry int64) error {
 	if err := (record.Seen{Sequence: entry, Hash: "-"}).Validate(log); err != nil {
 		return err

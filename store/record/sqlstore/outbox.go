@@ -11,7 +11,6 @@ import (
 	"tsmon/store/record"
 )
 
-// Told implements record.Outbox.
 func (s Fleet) Told(ctx context.Context, begin time.Time) (told record.Told, err error) {
 	var b Batch
 	sequences := map[string]int64{}
@@ -29,7 +28,6 @@ func (s Fleet) Told(ctx context.Context, begin time.Time) (told record.Told, err
 	return told, nil
 }
 
-// Queue implements record.Outbox.
 func (s Fleet) Queue(ctx context.Context, channel string, upTo uint64, messages []record.Message) error {
 	if err := record.ValidateMessages(channel, messages); err != nil {
 		return fmt.Errorf("queue messages: %w", err)
@@ -47,7 +45,6 @@ func (s Fleet) Queue(ctx context.Context, channel string, upTo uint64, messages 
 	return s.send(ctx, central("queue messages", Write), &b)
 }
 
-// Claim implements record.Outbox.
 func (s Fleet) Claim(ctx context.Context, now, again time.Time, limit int) ([]record.Message, error) {
 	if limit <= 0 {
 		return nil, fmt.Errorf("claim messages: %w: %d of them", record.ErrInvalid, limit)
@@ -61,14 +58,12 @@ func (s Fleet) Claim(ctx context.Context, now, again time.Time, limit int) ([]re
 	return claimed, err
 }
 
-// Settle implements record.Outbox.
 func (s Fleet) Settle(ctx context.Context, id string, due time.Time) error {
 	var b Batch
 	b.Exec(`UPDATE tsmon.outbox SET due = $2 WHERE id = $1`, id, record.Micros(due))
 	return s.send(ctx, central("settle a message", Write), &b)
 }
 
-// ForgetMessages implements record.Outbox.
 func (s Fleet) ForgetMessages(ctx context.Context, before time.Time) (untaken int, err error) {
 	var b Batch
 	b.Query(func(row Scanner) error {

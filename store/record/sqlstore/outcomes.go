@@ -9,8 +9,7 @@ import (
 	"tsmon/store/record"
 )
 
-// stage is what a release came to for the client of a row of tsmon.tries, as
-// record.Counts describes it.
+// stage is the outcome of a row of tsmon.tries, as described at record.Counts.
 const stage = `CASE WHEN fell IS NOT NULL AND (crashed >= fell OR running IS NULL OR failed >= running) THEN 'failing'
 	WHEN decided IS NOT NULL THEN 'healthy' WHEN fetched IS NULL THEN 'offered'
 	WHEN kept_from >= fetched AND coalesce(installed < kept_from, TRUE) THEN 'kept' ELSE 'waiting' END`
@@ -18,7 +17,6 @@ const stage = `CASE WHEN fell IS NOT NULL AND (crashed >= fell OR running IS NUL
 // stages are in the order of record.Counts.
 var stages = []string{"offered", "waiting", "kept", "healthy", "failing"}
 
-// Groups implements record.Outcomes.
 func (s Fleet) Groups(ctx context.Context, r record.Round) ([]record.Group, error) {
 	var counts []string
 	for _, name := range stages {
@@ -33,8 +31,7 @@ func (s Fleet) Groups(ctx context.Context, r record.Round) ([]record.Group, erro
 		GROUP BY target, cohort ORDER BY target, cohort`, r.Channel, r.Version, int64(r.Round), record.Level(0).Below())
 }
 
-// Crowds implements record.Outcomes. Networks are grouped by size, so that there are
-// few rows however many networks there are.
+// Crowds groups networks by size, so that it reads few rows however many networks there are.
 func (s Fleet) Crowds(ctx context.Context, r record.Round, now time.Time, ages []time.Duration) (found record.Crowds, err error) {
 	args := []any{r.Channel, r.Version, int64(r.Round), record.Level(0).Below()}
 	var counts, sums []string
@@ -72,7 +69,6 @@ func (s Fleet) Crowds(ctx context.Context, r record.Round, now time.Time, ages [
 	return found, err
 }
 
-// Refuse implements record.Outcomes.
 func (s Fleet) Refuse(ctx context.Context, channel, version string, at time.Time) error {
 	if at.IsZero() || !record.Storable(channel) || !record.Storable(version) {
 		return fmt.Errorf("refuse a client: %w: at %s", record.ErrInvalid, at)
@@ -84,7 +80,6 @@ func (s Fleet) Refuse(ctx context.Context, channel, version string, at time.Time
 	return s.send(ctx, central("refuse a client", Write), &b)
 }
 
-// KeepSummary implements record.Outcomes.
 func (s Fleet) KeepSummary(ctx context.Context, sum record.Summary) error {
 	if err := sum.Validate(); err != nil {
 		return fmt.Errorf("keep a summary: %w", err)
@@ -97,7 +92,6 @@ func (s Fleet) KeepSummary(ctx context.Context, sum record.Summary) error {
 	return s.send(ctx, central("keep a summary", Write), &b)
 }
 
-// Summary implements record.Outcomes.
 func (s Fleet) Summary(ctx context.Context, channel, version string) (record.Summary, error) {
 	return one(ctx, s.core, central("read a summary", Read), scan(func(sum *record.Summary) []any {
 		return []any{&sum.Channel, &sum.Version, &sum.Clients, micros(&sum.Counted), (*[]byte)(&sum.Sums)}

@@ -6,13 +6,11 @@ import (
 	"tsmon/store/record"
 )
 
-// Secret implements record.Secrets.
 func (s *Store) Secret(ctx context.Context, name string) ([]byte, error) {
 	return one(ctx, s.core, central("read a secret", Read), scan(func(value *[]byte) []any { return []any{value} }),
 		`SELECT value FROM tsmon.secrets WHERE name = $1`, name)
 }
 
-// CreateSecret implements record.Secrets.
 func (s *Store) CreateSecret(ctx context.Context, name string, value []byte) ([]byte, error) {
 	if err := record.ValidSecret(name, value); err != nil {
 		return nil, err
@@ -25,7 +23,6 @@ func (s *Store) CreateSecret(ctx context.Context, name string, value []byte) ([]
 	return s.Secret(ctx, name)
 }
 
-// ReplaceSecret implements record.Secrets.
 func (s *Store) ReplaceSecret(ctx context.Context, name string, old, value []byte) (bool, error) {
 	if err := record.ValidSecret(name, value); err != nil {
 		return false, err

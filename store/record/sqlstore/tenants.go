@@ -25,18 +25,15 @@ func scanTenant(r Scanner) (t record.Tenant, err error) {
 	return t, json.Unmarshal(settings, &t.Settings)
 }
 
-// Tenants implements record.Tenants.
 func (s tenants) Tenants(ctx context.Context) ([]record.Tenant, error) {
 	return list(ctx, s.core, central("list tenants", Read), scanTenant, selectTenants+` ORDER BY schema_name`)
 }
 
-// Tenant implements record.Tenants.
 func (s tenants) Tenant(ctx context.Context, schema string) (record.Tenant, error) {
 	return one(ctx, s.core, of(schema, "read tenant", Read), scanTenant, selectTenant, schema)
 }
 
-// CreateTenant implements record.Tenants. It creates the schema first; after a crash
-// the next call completes the tenant.
+// CreateTenant creates the schema first. After a crash the next call completes the tenant.
 func (s tenants) CreateTenant(ctx context.Context, t record.Tenant) error {
 	settings, err := encodeSettings(t)
 	if err != nil {
@@ -60,7 +57,7 @@ func (s tenants) CreateTenant(ctx context.Context, t record.Tenant) error {
 	return nil
 }
 
-// encodeSettings checks a tenant and returns its settings as scanTenant reads them.
+// encodeSettings validates a tenant and returns its settings as JSON.
 func encodeSettings(t record.Tenant) (string, error) {
 	if err := t.Validate(); err != nil {
 		return "", err
@@ -69,7 +66,6 @@ func encodeSettings(t record.Tenant) (string, error) {
 	return string(settings), err
 }
 
-// UpdateTenant implements record.Tenants.
 func (s tenants) UpdateTenant(ctx context.Context, t record.Tenant) error {
 	settings, err := encodeSettings(t)
 	if err != nil {
@@ -80,7 +76,6 @@ func (s tenants) UpdateTenant(ctx context.Context, t record.Tenant) error {
 	return s.send(ctx, of(t.Schema, "update tenant", Write), &b)
 }
 
-// Audit implements record.Audits.
 func (s tenants) Audit(ctx context.Context, a record.Audit) error {
 	a = a.Clean()
 	var b Batch
@@ -89,7 +84,6 @@ func (s tenants) Audit(ctx context.Context, a record.Audit) error {
 	return s.send(ctx, central("audit", Write), &b)
 }
 
-// LastAudits implements record.Audits.
 func (s tenants) LastAudits(ctx context.Context, schema string, limit int) ([]record.Audit, error) {
 	return list(ctx, s.core, central("read audits", Read), scan(func(a *record.Audit) []any {
 		return []any{micros(&a.Time), &a.Schema, &a.User, &a.Action, &a.Target, &a.Address, &a.Request, &a.OK}
@@ -97,8 +91,7 @@ func (s tenants) LastAudits(ctx context.Context, schema string, limit int) ([]re
 		FROM tsmon.audits WHERE schema_name = $1 ORDER BY id DESC LIMIT $2`, schema, max(limit, 0))
 }
 
-// ForgetAudits implements record.Audits. It looks at the oldest rows only: rows are written
-// in the order of their times.
+// ForgetAudits looks at the oldest rows only: rows are written in the order of their times.
 func (s tenants) ForgetAudits(ctx context.Context, before time.Time) (n int64, err error) {
 	var b Batch
 	b.Count(&n, `DELETE FROM tsmon.audits WHERE at < $1 AND id IN (SELECT id FROM tsmon.audits ORDER BY id LIMIT $2)`, before.UnixMicro(), Piece)
@@ -115,22 +108,18 @@ var scanUser = scan(func(u *record.User) []any {
 	return []any{&u.ID, &u.Email, &u.Profile, &u.Admin, &u.Disabled, &u.TokenVersion, &u.TokenDigest}
 })
 
-// Users implements record.Users.
 func (s tenants) Users(ctx context.Context, schema string) ([]record.User, error) {
 	return list(ctx, s.core, of(schema, "list users", Read), scanUser, selectUsers+` ORDER BY id`)
 }
 
-// User implements record.Users.
 func (s tenants) User(ctx context.Context, schema, email string) (record.User, error) {
 	return one(ctx, s.core, of(schema, "read user", Read), scanUser, selectUsers+` WHERE email_key = $1`, record.EmailKey(email))
 }
 
-// UserByID implements record.Users.
 func (s tenants) UserByID(ctx context.Context, schema string, id int64) (record.User, error) {
 	return one(ctx, s.core, of(schema, "read user", Read), scanUser, selectUsers+` WHERE id = $1`, id)
 }
 
-// CreateUser implements record.Users.
 func (s tenants) CreateUser(ctx context.Context, schema string, u record.User) (record.User, error) {
 	if err := u.Validate(); err != nil {
 		return record.User{}, fmt.Errorf("create user: %w", err)
@@ -153,7 +142,6 @@ func (s tenants) CreateUser(ctx context.Context, schema string, u record.User) (
 	return created[0], nil
 }
 
-// ImportUsers implements record.Users.
 func (s *Store) ImportUsers(ctx context.Context, schema string, users []record.User) error {
 	if err := record.ValidateUsers(users); err != nil {
 		return fmt.Errorf("import users: %w", err)
@@ -187,8 +175,8 @@ func nextUser(users []record.User) int64 {
 	return next
 }
 
-// mergeUsers returns users with the token versions that they get beside those that there
-// are.
+// mergeUsers returns users with the token versions that they get when they are added to
+// those of have.
 func mergeUsers(have, users []record.User) ([]record.User, error) {
 	byID, byKey := map[int64]record.User{}, map[string]int64{}
 	for _, u := range have {
@@ -215,11 +203,10 @@ func mergeUsers(have, users []record.User) ([]record.User, error) {
 	return merged, nil
 }
 
-// newTokenVersion returns the token version of a new user: one that no user of a deleted
-// tenant of the same name is likely to have had. As a JSON number it is exact everywhere.
+// newTokenVersion returns a random token version, so that the tokens of a deleted tenant are
+// not valid for a new one of the same name. As a JSON number it is exact everywhere.
 func newTokenVersion() int64 { return 1 + rand.Int64N(1<<48) }
 
-// DisableUser implements record.Users.
 func (s tenants) DisableUser(ctx context.Context, schema, email string) error {
 	_, err := one(ctx, s.core, of(schema, "disable user", Write), scanID, `
 		UPDATE {schema}.users SET token_version = token_version + CASE WHEN disabled THEN 0 ELSE 1 END, disabled = true
@@ -227,7 +214,6 @@ func (s tenants) DisableUser(ctx context.Context, schema, email string) error {
 	return err
 }
 
-// SetUserToken implements record.Users.
 func (s tenants) SetUserToken(ctx context.Context, schema, email string, digest []byte) error {
 	_, err := one(ctx, s.core, of(schema, "set token of user", Write), scanID, `
 		UPDATE {schema}.users SET token_version = token_version + 1, token_digest = $1

@@ -6,7 +6,6 @@ import (
 	"tsmon/store/record"
 )
 
-// Wrote implements record.Writes.
 func (s *Store) Wrote(ctx context.Context, tsName string) error {
 	if err := (record.Tenant{Schema: "x", TsName: tsName}).Validate(); err != nil {
 		return err
@@ -16,7 +15,6 @@ func (s *Store) Wrote(ctx context.Context, tsName string) error {
 	return s.send(ctx, central("count a write", Write), &b)
 }
 
-// Writes implements record.Writes.
 func (s *Store) Writes(ctx context.Context) (map[string]int64, error) {
 	counts := map[string]int64{}
 	var b Batch
