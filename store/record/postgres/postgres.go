@@ -1,19 +1,20 @@
 // Package postgres keeps records in PostgreSQL, each tenant in a schema of its name.
 //
-// All data of a tenant, its users included, is in its schema, so that a tenant can be
-// dumped, restored or dropped as one thing. The schema tsmon holds the rest: the list
-// of tenants, the audit log, which outlives tenants, the clients of updates, and the
-// versions of all schemas. Every statement names its schema, quoted by the driver; the
-// search_path does not matter. A schema that is not in the list of tenants is never
-// touched, and CreateTenant does not adopt one.
+// The schema of a tenant holds all its data, its users included, so that the tenant can be
+// dumped, restored or dropped as a whole. The schema tsmon holds the list of tenants, the
+// audit log, which outlives tenants, the clients of updates, and the versions of all
+// schemas. Every statement names its schema, quoted by the driver; the search_path does not
+// matter. The store does not touch a schema that is not in the list of tenants, and
+// CreateTenant does not adopt one.
 //
 // JSON is stored as json, since jsonb would change it. Writers of diagrams and contents
-// lock the row of the tenant's counters and take two round trips: to lock and read,
-// then to write and commit. Writers of clients lock rows in the order of their keys.
+// lock the row of the tenant's counters and make two round trips: the first locks and
+// reads, the second writes and commits. Writers of clients lock rows in the order of their
+// keys.
 //
-// Open makes no connection. Migrate, or the first call that reaches the server, brings
-// all schemas up to date under an advisory lock. While the server is away calls fail
-// with ErrUnavailable.
+// Open does not connect. Migrate, or the first call that reaches the server, brings all
+// schemas up to date under an advisory lock. Calls fail with ErrUnavailable while the
+// server can't be reached.
 package postgres
 
 import (
@@ -28,13 +29,13 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/sync/semaphore"
 
 	"tsmon/store/record"
 	"tsmon/store/record/sqlstore"
 )
 
-// Limits bound what a store uses. A zero field stands for the value named
-// beside it.
+// Limits bound what a store uses. A zero field means the value beside it.
 type Limits struct {
 	Call  time.Duration // of each call of the contract, 10 s
 	Conns int32         // connections, 10
@@ -56,7 +57,7 @@ var _ record.Store = (*Store)(nil)
 // server is the sqlstore.Database.
 type server struct {
 	pool     *pgxpool.Pool
-	turn     chan struct{} // holds a value while this process migrates
+	turn     *semaphore.Weighted // of 1, held while this process migrates
 	migrated atomic.Bool
 }
 
@@ -77,7 +78,7 @@ func open(config *pgxpool.Config, limits Limits) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("records: %w", err)
 	}
-	s := &server{pool: pool, turn: make(chan struct{}, 1)}
+	s := &server{pool: pool, turn: semaphore.NewWeighted(1)}
 	return &Store{sqlstore.New(s, cmp.Or(limits.Call, 10*time.Second)), s}, nil
 }
 
@@ -96,7 +97,7 @@ func (s *server) Migrate(ctx context.Context) error {
 	return nil
 }
 
-// prepare migrates once.
+// prepare brings all schemas up to date, once.
 func (s *server) prepare(ctx context.Context) error {
 	if s.migrated.Load() {
 		return nil
@@ -113,20 +114,19 @@ func (s *server) prepare(ctx context.Context) error {
 	})
 }
 
-// inTurn makes this process wait for the lock of migrations with one connection only.
+// inTurn runs one f at a time, so that only one connection of this process waits for the
+// lock of migrations.
 func (s *server) inTurn(ctx context.Context, f func() error) error {
-	select {
-	case s.turn <- struct{}{}:
-		defer func() { <-s.turn }()
-		return f()
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := s.turn.Acquire(ctx, 1); err != nil {
+		return err
 	}
+	defer s.turn.Release(1)
+	return f()
 }
 
 func (s *server) Translate(err error) error {
 	if isLost(err) {
-		s.pool.Reset() // the other connections are as dead
+		s.pool.Reset() // the other connections are lost too
 		return fmt.Errorf("%w: %w", record.ErrUnavailable, err)
 	}
 	pg, ok := errors.AsType[*pgconn.PgError](err)

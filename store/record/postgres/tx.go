@@ -15,7 +15,7 @@ import (
 	"tsmon/store/record/sqlstore"
 )
 
-// tx is a transaction. It begins with the first batch; a single statement needs none.
+// tx is a transaction. It begins with the first batch, unless that is a single statement.
 type tx struct {
 	*pgxpool.Conn
 	mode   sqlstore.Mode
@@ -34,7 +34,7 @@ func (s *server) Begin(ctx context.Context, mode sqlstore.Mode, schema string) (
 	return &tx{Conn: c, mode: mode, schema: pgx.Identifier{schema}.Sanitize()}, nil
 }
 
-// Close implements sqlstore.Tx. The pool closes connections with an open transaction.
+// Close rolls back. The pool closes a connection whose transaction remains open.
 func (t *tx) Close() {
 	if t.Conn.Conn().PgConn().TxStatus() != 'I' {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
@@ -65,8 +65,8 @@ func (t *tx) Send(ctx context.Context, b *sqlstore.Batch, last bool) error {
 	return t.SendBatch(ctx, &batch).Close()
 }
 
-// begin begins the transaction. Where another batch follows, a timeout releases the
-// locks if this process disappears.
+// begin begins the transaction. If another batch follows, a timeout releases the locks in
+// case this process disappears.
 func (t *tx) begin(batch *pgx.Batch, last bool) {
 	t.begun = true
 	if t.mode == sqlstore.Read {
@@ -112,7 +112,7 @@ func queue(batch *pgx.Batch, statement string, st sqlstore.Statement) {
 	}
 }
 
-// unnest returns the table n of a list.
+// unnest returns {rows} of a list.
 func unnest(columns []sqlstore.Column) string {
 	var arrays, names []string
 	for i, c := range columns {
@@ -122,8 +122,8 @@ func unnest(columns []sqlstore.Column) string {
 	return "unnest(" + strings.Join(arrays, ", ") + ") AS n (" + strings.Join(names, ", ") + ")"
 }
 
-// Forget implements sqlstore.Database. It skips rows that somebody is writing: they are
-// recent, and waiting for their locks could end in a deadlock.
+// Forget skips rows that are being written: they are recent, and waiting for their locks
+// could end in a deadlock.
 func (s *server) Forget(ctx context.Context, tx sqlstore.Tx, walks []*sqlstore.Walk, before time.Time) (n int64, err error) {
 	var b sqlstore.Batch
 	for _, w := range walks {
@@ -133,7 +133,7 @@ func (s *server) Forget(ctx context.Context, tx sqlstore.Tx, walks []*sqlstore.W
 	return n, err
 }
 
-// queueForget adds to n the rows of the next piece of a walk that the statement deletes.
+// queueForget deletes rows of the next piece of a walk, and adds their number to n.
 func queueForget(b *sqlstore.Batch, w *sqlstore.Walk, before time.Time, n *int64) {
 	marks := "$3"
 	for i := range w.Last[1:] {

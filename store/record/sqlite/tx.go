@@ -53,7 +53,7 @@ func (d *database) CreateSchema(ctx context.Context, schema string) error {
 	return begun.Commit()
 }
 
-// Drop implements sqlstore.Database. The tables that refer to others go first.
+// Drop drops the tables that refer to others first.
 func (d *database) Drop(b *sqlstore.Batch, _ string) error {
 	tables, err := sqlstore.Tables()
 	for _, table := range slices.Backward(tables) {
@@ -64,8 +64,8 @@ func (d *database) Drop(b *sqlstore.Batch, _ string) error {
 
 func (t *tx) Close() { t.Rollback() } // does nothing after the commit
 
-// structure translates the types of columns. A clustered table is one that lies in the
-// order of its key.
+// structure translates the types of columns. A clustered table is stored in the order of
+// its key.
 var structure = strings.NewReplacer(
 	"CREATE SCHEMA {schema};", "", "\n); -- clustered", "\n) STRICT, WITHOUT ROWID;", "\n);", "\n) STRICT;",
 	" bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY", " INTEGER PRIMARY KEY", ` COLLATE "C"`, "", ") STORED", ")",
@@ -110,8 +110,8 @@ func (t *tx) send(ctx context.Context, st sqlstore.Statement) error {
 	return err
 }
 
-// sendList executes a statement for each row of a list, whose columns become parameters:
-// SQLite would not look up the rows of a longer one by an index.
+// sendList executes a statement for each row of a list, with the columns as parameters. In a
+// statement about the whole list SQLite would not use an index.
 func (t *tx) sendList(ctx context.Context, statement string, st sqlstore.Statement) error {
 	parameters := []string{"FROM {rows}", "", ", {rows}", ""}
 	for i, c := range st.Columns {
@@ -137,7 +137,7 @@ func (t *tx) sendList(ctx context.Context, statement string, st sqlstore.Stateme
 	return nil
 }
 
-// Forget implements sqlstore.Database, for one walk at a time.
+// Forget deletes of one walk at a time.
 func (d *database) Forget(ctx context.Context, tx sqlstore.Tx, walks []*sqlstore.Walk, before time.Time) (n int64, err error) {
 	w := walks[0]
 	var end []any // of the piece
