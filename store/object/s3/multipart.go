@@ -154,9 +154,7 @@ func (u *upload) read(ctx context.Context, buf []byte) (minio.CompletePart, []by
 	}
 	u.left -= int64(len(data))
 	u.sum.Write(data)
-	h := crc64nvme.New()
-	h.Write(data)
-	part := minio.CompletePart{PartNumber: len(u.parts) + 1, ChecksumCRC64NVME: encode(h.Sum64())}
+	part := minio.CompletePart{PartNumber: len(u.parts) + 1, ChecksumCRC64NVME: encode(crc64nvme.Checksum(data))}
 	u.parts = append(u.parts, part)
 	return part, data, nil
 }
