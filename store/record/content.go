@@ -150,10 +150,10 @@ func (c Content) Prepare() (savings []Saving, notifications []NotifyRow, err err
 	return savings, notifications, err
 }
 
-// Positions returns where an import puts the elements of a list; for adapters. have
-// holds the positions of all elements of the store by key. Those that the list
+// Positions returns the positions that an import gives to the elements of a list, by key;
+// for adapters. have holds those of all elements of the store. Elements that the list
 // replaces share out their positions in the order of the list, new ones follow.
-func Positions[T any](have map[string]int64, list []T, key func(T) string) []int64 {
+func Positions[T any](have map[string]int64, list []T, key func(T) string) map[string]int64 {
 	next := int64(0)
 	for _, position := range have {
 		next = max(next, position)
@@ -165,13 +165,13 @@ func Positions[T any](have map[string]int64, list []T, key func(T) string) []int
 		}
 	}
 	slices.Sort(own)
-	positions := make([]int64, len(list))
-	for i, element := range list {
+	positions := make(map[string]int64, len(list))
+	for _, element := range list {
 		if _, ok := have[key(element)]; ok {
-			positions[i], own = own[0], own[1:]
+			positions[key(element)], own = own[0], own[1:]
 		} else {
 			next++
-			positions[i] = next
+			positions[key(element)] = next
 		}
 	}
 	return positions

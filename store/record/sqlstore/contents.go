@@ -196,21 +196,17 @@ func prepareImport(ctx context.Context, tx Tx, savings []record.Saving) (state, 
 	return found, nil
 }
 
-func queueVariables(b *Batch, variables []record.Variable, positions []int64) {
-	next := 0
+func queueVariables(b *Batch, variables []record.Variable, positions map[string]int64) {
 	b.upsert("{schema}.variables", "key", "key text, is_integer boolean, position bigint, name text, unit text, type text, calc boolean, "+
 		"equation text, status boolean, vars_ts json, measurement text, field text", rowsOf(variables, func(v record.Variable) []any {
 		f := v.Field()
-		next++
-		return []any{v.ID.Text, v.ID.Integer, positions[next-1], v.Name, v.Unit, v.Type, v.Calc,
+		return []any{v.ID.Text, v.ID.Integer, positions[v.Key()], v.Name, v.Unit, v.Type, v.Calc,
 			v.Equation, v.Status, string(v.VarsTs), f.Measurement, f.Field}
 	}))
 }
 
-func queueCharts(b *Batch, charts []record.Chart, positions []int64) {
-	next := 0
+func queueCharts(b *Batch, charts []record.Chart, positions map[string]int64) {
 	b.upsert("{schema}.charts", "key", "key text, position bigint, chart json", rowsOf(charts, func(c record.Chart) []any {
-		next++
-		return []any{c.ID.Text, positions[next-1], string(c.JSON)}
+		return []any{c.ID.Text, positions[c.Key()], string(c.JSON)}
 	}))
 }
