@@ -10,15 +10,15 @@ import (
 
 // Current implements series.Reader. What aggregates need of deleted values goes in a request
 // of its own, to the database of rollups.
-func (s *Store) Current(ctx context.Context, database string, wants []series.Want) (_ []series.Value, err error) {
-	if err := series.ValidDatabase(database); err != nil {
-		return nil, err
-	}
+func (s *Store) Current(ctx context.Context, database string, wants []series.Want) (values []series.Value, err error) {
 	if err := series.ValidWants(wants); err != nil {
 		return nil, err
 	}
-	defer s.server.explain(ctx, "current values of "+database, &err)
-	return s.values(ctx, database, wants)
+	err = s.call(ctx, "current values of", database, func() (err error) {
+		values, err = s.values(ctx, database, wants)
+		return err
+	})
+	return values, err
 }
 
 // values answers valid wants.
