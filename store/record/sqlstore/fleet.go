@@ -12,7 +12,7 @@ import (
 
 // Sight makes one round trip. Each statement is a transaction of its own and locks rows in
 // the order of their keys, so that servers which write the same rows can't deadlock.
-func (s Fleet) Sight(ctx context.Context, seen record.Sightings) error {
+func (s fleet) Sight(ctx context.Context, seen record.Sightings) error {
 	if err := seen.Validate(); err != nil {
 		return fmt.Errorf("sight clients: %w", err)
 	}
@@ -85,7 +85,7 @@ func queueDownloads(b *Batch, downloads []record.Download) {
 		WHERE t.channel = d.channel AND t.version = d.version AND t.client = d.client`)
 }
 
-func (s Fleet) Clients(ctx context.Context, channel string, since time.Time) ([]record.ClientCount, error) {
+func (s fleet) Clients(ctx context.Context, channel string, since time.Time) ([]record.ClientCount, error) {
 	return list(ctx, s.core, central("count clients", Read), scan(func(c *record.ClientCount) []any {
 		return []any{&c.Version, &c.Target, &c.Cohort, &c.Clients, &c.Level}
 	}), `SELECT version, target, cohort, count(*), coalesce((SELECT level FROM tsmon.samples WHERE channel = $1 AND version = ''), 0)
@@ -93,7 +93,7 @@ func (s Fleet) Clients(ctx context.Context, channel string, since time.Time) ([]
 		GROUP BY version, target, cohort ORDER BY version, target, cohort`, channel, since.UnixMicro(), record.Level(0).Below())
 }
 
-func (s Fleet) Progress(ctx context.Context, channel, version string) (record.Progress, error) {
+func (s fleet) Progress(ctx context.Context, channel, version string) (record.Progress, error) {
 	return one(ctx, s.core, central("count tries", Read), scan(func(p *record.Progress) []any {
 		return []any{&p.Crashed, &p.Running, &p.Failed, &p.Kept, &p.Waiting, &p.Offered}
 	}), `
@@ -113,7 +113,7 @@ func (s Fleet) Progress(ctx context.Context, channel, version string) (record.Pr
 
 // ForgetClients deletes in several transactions. What it deleted before an error stays
 // deleted, and is counted. It also deletes the samples of releases without tries.
-func (s Fleet) ForgetClients(ctx context.Context, before time.Time) (total int64, err error) {
+func (s fleet) ForgetClients(ctx context.Context, before time.Time) (total int64, err error) {
 	walks := []*Walk{
 		{Table: "tsmon.clients", Key: "channel, client", Last: []any{"", []byte{}}},
 		{Table: "tsmon.tries", Key: "channel, version, client", Last: []any{"", "", []byte{}}},
@@ -131,8 +131,8 @@ func (s Fleet) ForgetClients(ctx context.Context, before time.Time) (total int64
 		}
 		walks = slices.DeleteFunc(walks, func(w *Walk) bool { return w.Done })
 	}
-	var b Batch
-	b.Exec(`DELETE FROM tsmon.samples AS s WHERE s.version <> '' AND NOT EXISTS (
+	_, err = s.exec(ctx, central("forget samples", Write),
+		`DELETE FROM tsmon.samples AS s WHERE s.version <> '' AND NOT EXISTS (
 		SELECT 1 FROM tsmon.tries AS t WHERE t.channel = s.channel AND t.version = s.version)`)
-	return total, s.send(ctx, central("forget samples", Write), &b)
+	return total, err
 }

@@ -21,16 +21,12 @@ func (s *Store) See(ctx context.Context, log string, old, seen record.Seen) (boo
 	if err := seen.Validate(log); err != nil {
 		return false, err
 	}
-	var b Batch
-	var replaced int64
+	statement, args := `UPDATE tsmon.seen SET sequence = $2, hash = $3, manifest = least(manifest, $2)
+		WHERE log = $1 AND sequence = $4 AND hash = $5`, []any{log, seen.Sequence, seen.Hash, old.Sequence, old.Hash}
 	if old.Sequence == 0 && old.Hash == "" {
-		b.Count(&replaced, `INSERT INTO tsmon.seen (log, sequence, hash, manifest) VALUES ($1, $2, $3, 0) ON CONFLICT (log) DO NOTHING`,
-			log, seen.Sequence, seen.Hash)
-	} else {
-		b.Count(&replaced, `UPDATE tsmon.seen SET sequence = $2, hash = $3, manifest = least(manifest, $2)
-			WHERE log = $1 AND sequence = $4 AND hash = $5`, log, seen.Sequence, seen.Hash, old.Sequence, old.Hash)
+		statement, args = `INSERT INTO tsmon.seen (log, sequence, hash, manifest) VALUES ($1, $2, $3, 0) ON CONFLICT (log) DO NOTHING`, args[:3]
 	}
-	err := s.send(ctx, central("record the end of a log", Write), &b)
+	replaced, err := s.exec(ctx, central("record the end of a log", Write), statement, args...)
 	return replaced == 1, err
 }
 
@@ -38,7 +34,7 @@ func (s *Store) SeeManifest(ctx context.Context, log string, entry int64) error 
 	if err := (record.Seen{Sequence: entry, Hash: "-"}).Validate(log); err != nil {
 		return err
 	}
-	var b Batch
-	b.Exec(`UPDATE tsmon.seen SET manifest = $2 WHERE log = $1 AND manifest < $2 AND sequence >= $2`, log, entry)
-	return s.send(ctx, central("record the manifest of a log", Write), &b)
+	_, err := s.exec(ctx, central("record the manifest of a log", Write),
+		`UPDATE tsmon.seen SET manifest = $2 WHERE log = $1 AND manifest < $2 AND sequence >= $2`, log, entry)
+	return err
 }

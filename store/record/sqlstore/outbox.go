@@ -11,7 +11,7 @@ import (
 	"tsmon/store/record"
 )
 
-func (s Fleet) Told(ctx context.Context, begin time.Time) (told record.Told, err error) {
+func (s fleet) Told(ctx context.Context, begin time.Time) (told record.Told, err error) {
 	var b Batch
 	sequences := map[string]int64{}
 	b.Exec(`INSERT INTO tsmon.told (channel, sequence) VALUES ('', $1) ON CONFLICT (channel) DO NOTHING`, begin.UnixMicro())
@@ -28,7 +28,7 @@ func (s Fleet) Told(ctx context.Context, begin time.Time) (told record.Told, err
 	return told, nil
 }
 
-func (s Fleet) Queue(ctx context.Context, channel string, upTo uint64, messages []record.Message) error {
+func (s fleet) Queue(ctx context.Context, channel string, upTo uint64, messages []record.Message) error {
 	if err := record.ValidateMessages(channel, messages); err != nil {
 		return fmt.Errorf("queue messages: %w", err)
 	}
@@ -45,7 +45,7 @@ func (s Fleet) Queue(ctx context.Context, channel string, upTo uint64, messages 
 	return s.send(ctx, central("queue messages", Write), &b)
 }
 
-func (s Fleet) Claim(ctx context.Context, now, again time.Time, limit int) ([]record.Message, error) {
+func (s fleet) Claim(ctx context.Context, now, again time.Time, limit int) ([]record.Message, error) {
 	if limit <= 0 {
 		return nil, fmt.Errorf("claim messages: %w: %d of them", record.ErrInvalid, limit)
 	}
@@ -58,13 +58,13 @@ func (s Fleet) Claim(ctx context.Context, now, again time.Time, limit int) ([]re
 	return claimed, err
 }
 
-func (s Fleet) Settle(ctx context.Context, id string, due time.Time) error {
-	var b Batch
-	b.Exec(`UPDATE tsmon.outbox SET due = $2 WHERE id = $1`, id, record.Micros(due))
-	return s.send(ctx, central("settle a message", Write), &b)
+func (s fleet) Settle(ctx context.Context, id string, due time.Time) error {
+	_, err := s.exec(ctx, central("settle a message", Write),
+		`UPDATE tsmon.outbox SET due = $2 WHERE id = $1`, id, record.Micros(due))
+	return err
 }
 
-func (s Fleet) ForgetMessages(ctx context.Context, before time.Time) (untaken int, err error) {
+func (s fleet) ForgetMessages(ctx context.Context, before time.Time) (untaken int, err error) {
 	var b Batch
 	b.Query(func(row Scanner) error {
 		var waits bool

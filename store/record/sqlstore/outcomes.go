@@ -17,7 +17,7 @@ const stage = `CASE WHEN fell IS NOT NULL AND (crashed >= fell OR running IS NUL
 // stages are in the order of record.Counts.
 var stages = []string{"offered", "waiting", "kept", "healthy", "failing"}
 
-func (s Fleet) Groups(ctx context.Context, r record.Round) ([]record.Group, error) {
+func (s fleet) Groups(ctx context.Context, r record.Round) ([]record.Group, error) {
 	var counts []string
 	for _, name := range stages {
 		counts = append(counts, `count(*) FILTER (WHERE stage = '`+name+`')`)
@@ -32,7 +32,7 @@ func (s Fleet) Groups(ctx context.Context, r record.Round) ([]record.Group, erro
 }
 
 // Crowds groups networks by size, so that it reads few rows however many networks there are.
-func (s Fleet) Crowds(ctx context.Context, r record.Round, now time.Time, ages []time.Duration) (found record.Crowds, err error) {
+func (s fleet) Crowds(ctx context.Context, r record.Round, now time.Time, ages []time.Duration) (found record.Crowds, err error) {
 	args := []any{r.Channel, r.Version, int64(r.Round), record.Level(0).Below()}
 	var counts, sums []string
 	count := func(condition string) {
@@ -69,30 +69,30 @@ func (s Fleet) Crowds(ctx context.Context, r record.Round, now time.Time, ages [
 	return found, err
 }
 
-func (s Fleet) Refuse(ctx context.Context, channel, version string, at time.Time) error {
+func (s fleet) Refuse(ctx context.Context, channel, version string, at time.Time) error {
 	if at.IsZero() || !record.Storable(channel) || !record.Storable(version) {
 		return fmt.Errorf("refuse a client: %w: at %s", record.ErrInvalid, at)
 	}
-	var b Batch
-	b.Exec(`INSERT INTO tsmon.samples AS s (channel, version, level, below, of_network, refused) VALUES ($1, $2, 0, $3, 0, $4)
+	_, err := s.exec(ctx, central("refuse a client", Write),
+		`INSERT INTO tsmon.samples AS s (channel, version, level, below, of_network, refused) VALUES ($1, $2, 0, $3, 0, $4)
 		ON CONFLICT (channel, version) DO UPDATE SET refused = greatest(s.refused, excluded.refused)`,
 		channel, version, record.Level(0).Below(), at.UnixMicro())
-	return s.send(ctx, central("refuse a client", Write), &b)
+	return err
 }
 
-func (s Fleet) KeepSummary(ctx context.Context, sum record.Summary) error {
+func (s fleet) KeepSummary(ctx context.Context, sum record.Summary) error {
 	if err := sum.Validate(); err != nil {
 		return fmt.Errorf("keep a summary: %w", err)
 	}
-	var b Batch
-	b.Exec(`INSERT INTO tsmon.summaries AS s (channel, version, clients, counted, sums) VALUES ($1, $2, $3, $4, $5)
+	_, err := s.exec(ctx, central("keep a summary", Write),
+		`INSERT INTO tsmon.summaries AS s (channel, version, clients, counted, sums) VALUES ($1, $2, $3, $4, $5)
 		ON CONFLICT (channel, version) DO UPDATE SET clients = excluded.clients, counted = excluded.counted, sums = excluded.sums
 		WHERE excluded.clients > s.clients OR excluded.clients = s.clients AND excluded.counted > s.counted AND excluded.sums <> s.sums`,
 		sum.Channel, sum.Version, sum.Clients, sum.Counted.UnixMicro(), string(sum.Sums))
-	return s.send(ctx, central("keep a summary", Write), &b)
+	return err
 }
 
-func (s Fleet) Summary(ctx context.Context, channel, version string) (record.Summary, error) {
+func (s fleet) Summary(ctx context.Context, channel, version string) (record.Summary, error) {
 	return one(ctx, s.core, central("read a summary", Read), scan(func(sum *record.Summary) []any {
 		return []any{&sum.Channel, &sum.Version, &sum.Clients, micros(&sum.Counted), (*[]byte)(&sum.Sums)}
 	}), `SELECT channel, version, clients, counted, sums FROM tsmon.summaries WHERE channel = $1 AND version = $2`, channel, version)

@@ -11,7 +11,7 @@ import (
 // verbs stand for the version, and the number of the parameter of all clients.
 const sampled = `client < coalesce((SELECT below FROM tsmon.samples WHERE channel = $1 AND version = %s), $%d)`
 
-func (s Fleet) Bound(ctx context.Context, channel, version string, most int, known record.Sample) (record.Sample, error) {
+func (s fleet) Bound(ctx context.Context, channel, version string, most int, known record.Sample) (record.Sample, error) {
 	if most <= 0 || !record.Storable(channel) || !record.Storable(version) {
 		return record.Sample{}, fmt.Errorf("bound clients: %w: %d clients", record.ErrInvalid, most)
 	}
@@ -30,7 +30,7 @@ func (s Fleet) Bound(ctx context.Context, channel, version string, most int, kno
 	return sample, err
 }
 
-func (s Fleet) Sweep(ctx context.Context, channel, version string) error {
+func (s fleet) Sweep(ctx context.Context, channel, version string) error {
 	b := s.bounding(channel, version)
 	var sample record.Sample
 	var batch Batch
@@ -48,20 +48,20 @@ func (s Fleet) Sweep(ctx context.Context, channel, version string) error {
 
 // bounding reads and writes the sample of a channel's clients, or of a release's tries.
 type bounding struct {
-	Fleet
+	fleet
 	table, where string
 	args         []any // $1 and $2 of where
 	tries        bool  // tries have networks
 }
 
-func (s Fleet) bounding(channel, version string) *bounding {
+func (s fleet) bounding(channel, version string) *bounding {
 	if version != "" {
 		return &bounding{s, "tries", "channel = $1 AND version = $2", []any{channel, version}, true}
 	}
 	return &bounding{s, "clients", "channel = $1 AND $2 = ''", []any{channel, version}, false}
 }
 
-func (s Fleet) Sample(ctx context.Context, channel, version string) (record.Sample, error) {
+func (s fleet) Sample(ctx context.Context, channel, version string) (record.Sample, error) {
 	sample, _, err := s.bounding(channel, version).look(ctx)
 	return sample, err
 }
@@ -94,12 +94,12 @@ func (b *bounding) queueSample(batch *Batch, into *record.Sample) {
 
 // set makes the sample as small as s, unless it is smaller.
 func (b *bounding) set(ctx context.Context, s record.Sample) error {
-	var batch Batch
-	batch.Exec(`INSERT INTO tsmon.samples AS s (channel, version, level, below, of_network) VALUES ($1, $2, $3, $4, $5)
+	_, err := b.exec(ctx, central("make a sample smaller", Write),
+		`INSERT INTO tsmon.samples AS s (channel, version, level, below, of_network) VALUES ($1, $2, $3, $4, $5)
 		ON CONFLICT (channel, version) DO UPDATE SET level = greatest(s.level, excluded.level), below = CASE WHEN s.level > excluded.level THEN s.below ELSE excluded.below END,
 			of_network = CASE WHEN s.of_network = 0 OR excluded.of_network > 0 AND excluded.of_network < s.of_network THEN excluded.of_network ELSE s.of_network END`,
 		append(b.args[:2:2], int64(s.Level), s.Level.Below(), s.OfNetwork)...)
-	return b.send(ctx, central("make a sample smaller", Write), &batch)
+	return err
 }
 
 // remove deletes the clients that a statement with the parameter $3 selects, in pieces.
@@ -107,12 +107,10 @@ func (b *bounding) remove(ctx context.Context, clients string, arg any) error {
 	statement := `WITH few AS MATERIALIZED (` + clients + ` ORDER BY client LIMIT $4), gone AS MATERIALIZED (SELECT client FROM tsmon.` + b.table + `
 			WHERE ` + b.where + ` AND client IN (SELECT client FROM few) ORDER BY client FOR UPDATE)
 		DELETE FROM tsmon.` + b.table + ` WHERE ` + b.where + ` AND client IN (SELECT client FROM gone)`
-	for gone := int64(Piece); gone == Piece; {
-		var batch Batch
-		batch.Count(&gone, statement, append(b.args[:2:2], arg, Piece)...)
-		if err := b.send(ctx, central("sweep a sample", Write), &batch); err != nil {
+	for {
+		gone, err := b.exec(ctx, central("sweep a sample", Write), statement, append(b.args[:2:2], arg, Piece)...)
+		if err != nil || gone < Piece {
 			return err
 		}
 	}
-	return nil
 }

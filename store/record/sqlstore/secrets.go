@@ -15,9 +15,9 @@ func (s *Store) CreateSecret(ctx context.Context, name string, value []byte) ([]
 	if err := record.ValidSecret(name, value); err != nil {
 		return nil, err
 	}
-	var b Batch
-	b.Exec(`INSERT INTO tsmon.secrets (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING`, name, value)
-	if err := s.send(ctx, central("create a secret", Write), &b); err != nil {
+	_, err := s.exec(ctx, central("create a secret", Write),
+		`INSERT INTO tsmon.secrets (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING`, name, value)
+	if err != nil {
 		return nil, err
 	}
 	return s.Secret(ctx, name)
@@ -27,9 +27,7 @@ func (s *Store) ReplaceSecret(ctx context.Context, name string, old, value []byt
 	if err := record.ValidSecret(name, value); err != nil {
 		return false, err
 	}
-	var b Batch
-	var replaced int64
-	b.Count(&replaced, `UPDATE tsmon.secrets SET value = $3 WHERE name = $1 AND value = $2`, name, old, value)
-	err := s.send(ctx, central("replace a secret", Write), &b)
+	replaced, err := s.exec(ctx, central("replace a secret", Write),
+		`UPDATE tsmon.secrets SET value = $3 WHERE name = $1 AND value = $2`, name, old, value)
 	return replaced == 1, err
 }

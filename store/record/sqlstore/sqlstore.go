@@ -170,7 +170,7 @@ func rowsOf[T any](list []T, values func(T) []any) [][]any {
 // Store implements record.Store except for Close.
 type Store struct {
 	*core
-	Fleet
+	fleet
 	tenants
 	contents
 }
@@ -181,8 +181,8 @@ type tenants struct{ *core }
 // contents implements record.Diagrams, Variables, Access, Configuration and Contents.
 type contents struct{ *core }
 
-// Fleet implements record.Installs, Samples, Outcomes and Outbox.
-type Fleet struct{ *core }
+// fleet implements record.Installs, Samples, Outcomes and Outbox.
+type fleet struct{ *core }
 
 // core runs the calls of the contract.
 type core struct {
@@ -194,7 +194,7 @@ type core struct {
 // New returns the store of a database. Calls take at most limit.
 func New(db Database, limit time.Duration) *Store {
 	c := &core{db: db, limit: limit}
-	return &Store{c, Fleet{c}, tenants{c}, contents{c}}
+	return &Store{c, fleet{c}, tenants{c}, contents{c}}
 }
 
 func (s *Store) Ping(ctx context.Context) error {
@@ -206,9 +206,9 @@ func (s *Store) Ping(ctx context.Context) error {
 func (s *Store) TryWrite(ctx context.Context) error {
 	filler := make([]byte, 64<<10)
 	rand.Read(filler) // never fails
-	var b Batch
-	b.Exec(`INSERT INTO tsmon.room (id, filler) VALUES (1, $1) ON CONFLICT (id) DO UPDATE SET filler = excluded.filler`, filler)
-	return s.send(ctx, central("try a write of records", Write), &b)
+	_, err := s.exec(ctx, central("try a write of records", Write),
+		`INSERT INTO tsmon.room (id, filler) VALUES (1, $1) ON CONFLICT (id) DO UPDATE SET filler = excluded.filler`, filler)
+	return err
 }
 
 // call describes a call of the contract.
@@ -282,6 +282,14 @@ func (s *core) find(ctx context.Context, c call) error {
 // send executes a batch in a transaction of its own.
 func (s *core) send(ctx context.Context, c call, b *Batch) error {
 	return s.run(ctx, c, func(ctx context.Context, tx Tx) error { return tx.Send(ctx, b, true) })
+}
+
+// exec executes a statement and returns the number of rows that it changes.
+func (s *core) exec(ctx context.Context, c call, statement string, args ...any) (n int64, err error) {
+	var b Batch
+	b.Count(&n, statement, args...)
+	err = s.send(ctx, c, &b)
+	return n, err
 }
 
 // scan returns a function that reads a row into the fields of an element.

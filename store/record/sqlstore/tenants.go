@@ -71,17 +71,17 @@ func (s tenants) UpdateTenant(ctx context.Context, t record.Tenant) error {
 	if err != nil {
 		return fmt.Errorf("update tenant: %w", err)
 	}
-	var b Batch
-	b.Exec(`UPDATE tsmon.tenants SET ts_name = $1, settings = $2 WHERE schema_name = $3`, t.TsName, settings, t.Schema)
-	return s.send(ctx, of(t.Schema, "update tenant", Write), &b)
+	_, err = s.exec(ctx, of(t.Schema, "update tenant", Write),
+		`UPDATE tsmon.tenants SET ts_name = $1, settings = $2 WHERE schema_name = $3`, t.TsName, settings, t.Schema)
+	return err
 }
 
 func (s tenants) Audit(ctx context.Context, a record.Audit) error {
 	a = a.Clean()
-	var b Batch
-	b.Exec(`INSERT INTO tsmon.audits (at, schema_name, user_email, action, target, address, request, ok)
+	_, err := s.exec(ctx, central("audit", Write),
+		`INSERT INTO tsmon.audits (at, schema_name, user_email, action, target, address, request, ok)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`, a.Time.UnixMicro(), a.Schema, a.User, a.Action, a.Target, a.Address, a.Request, a.OK)
-	return s.send(ctx, central("audit", Write), &b)
+	return err
 }
 
 func (s tenants) LastAudits(ctx context.Context, schema string, limit int) ([]record.Audit, error) {
@@ -92,11 +92,9 @@ func (s tenants) LastAudits(ctx context.Context, schema string, limit int) ([]re
 }
 
 // ForgetAudits looks at the oldest rows only: rows are written in the order of their times.
-func (s tenants) ForgetAudits(ctx context.Context, before time.Time) (n int64, err error) {
-	var b Batch
-	b.Count(&n, `DELETE FROM tsmon.audits WHERE at < $1 AND id IN (SELECT id FROM tsmon.audits ORDER BY id LIMIT $2)`, before.UnixMicro(), Piece)
-	err = s.send(ctx, central("forget audits", Write), &b) // sets n
-	return n, err
+func (s tenants) ForgetAudits(ctx context.Context, before time.Time) (int64, error) {
+	return s.exec(ctx, central("forget audits", Write),
+		`DELETE FROM tsmon.audits WHERE at < $1 AND id IN (SELECT id FROM tsmon.audits ORDER BY id LIMIT $2)`, before.UnixMicro(), Piece)
 }
 
 const (

@@ -10,9 +10,9 @@ func (s *Store) Wrote(ctx context.Context, tsName string) error {
 	if err := (record.Tenant{Schema: "x", TsName: tsName}).Validate(); err != nil {
 		return err
 	}
-	var b Batch
-	b.Exec(`INSERT INTO tsmon.writes (ts_name, count) VALUES ($1, 1) ON CONFLICT (ts_name) DO UPDATE SET count = writes.count + 1`, tsName)
-	return s.send(ctx, central("count a write", Write), &b)
+	_, err := s.exec(ctx, central("count a write", Write),
+		`INSERT INTO tsmon.writes (ts_name, count) VALUES ($1, 1) ON CONFLICT (ts_name) DO UPDATE SET count = writes.count + 1`, tsName)
+	return err
 }
 
 func (s *Store) Writes(ctx context.Context) (map[string]int64, error) {
