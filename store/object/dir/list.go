@@ -13,8 +13,7 @@ import (
 	"tsmon/store/object"
 )
 
-// List implements object.Store. It reads one folder at a time, and none that holds
-// only keys up to after.
+// List reads one folder at a time, and skips folders that hold only keys up to after.
 func (s *Store) List(ctx context.Context, prefix, after string) iter.Seq2[object.Info, error] {
 	return func(yield func(object.Info, error) bool) {
 		err := s.list(ctx, prefix, after, func(info object.Info) bool { return yield(info, nil) })

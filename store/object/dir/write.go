@@ -18,7 +18,6 @@ import (
 	"tsmon/store/object"
 )
 
-// Create implements object.Store.
 func (s *Store) Create(ctx context.Context, key string, r io.Reader, size int64, _ object.Attributes) (_ object.Info, err error) {
 	defer s.explain("create", key, &err)
 	if err := errors.Join(ctx.Err(), object.ValidKey(key)); err != nil {
@@ -40,7 +39,6 @@ func (s *Store) Create(ctx context.Context, key string, r io.Reader, size int64,
 	return t.info, t.link()
 }
 
-// Swap implements object.Store.
 func (s *Store) Swap(ctx context.Context, key, etag string, data []byte, _ object.Attributes) (_ object.Info, err error) {
 	defer s.explain("swap", key, &err)
 	if err := errors.Join(ctx.Err(), object.ValidKey(key), swappable(data)); err != nil {
@@ -160,8 +158,7 @@ func (t *temp) rename() error {
 	return syncParents(t.root, t.info.Key)
 }
 
-// Delete implements object.Store. Folders stay, since somebody may be about to write
-// into them.
+// Delete leaves folders, since another process may be about to write into them.
 func (s *Store) Delete(ctx context.Context, keys ...string) (err error) {
 	if len(keys) == 0 {
 		return nil

@@ -12,7 +12,7 @@ import (
 	"tsmon/store/object"
 )
 
-// Delete implements object.Store, a thousand keys a request.
+// Delete sends up to a thousand keys a request.
 func (s *Store) Delete(ctx context.Context, keys ...string) (err error) {
 	what := fmt.Sprintf("%d objects", len(keys))
 	if len(keys) == 1 {

@@ -18,7 +18,6 @@ import (
 	"tsmon/store/object"
 )
 
-// Create implements object.Store.
 func (s *Store) Create(ctx context.Context, key string, r io.Reader, size int64, attrs object.Attributes) (_ object.Info, err error) {
 	defer s.explain(ctx, "create", key, &err, fs.ErrExist)
 	if err := errors.Join(ctx.Err(), object.ValidKey(key), uploadable(size)); err != nil {
@@ -51,7 +50,6 @@ func (s *Store) createSmall(ctx context.Context, key string, r io.Reader, size i
 	return sum, err
 }
 
-// Swap implements object.Store.
 func (s *Store) Swap(ctx context.Context, key, etag string, data []byte, attrs object.Attributes) (_ object.Info, err error) {
 	defer s.explain(ctx, "swap", key, &err, object.ErrChanged)
 	if err := errors.Join(ctx.Err(), object.ValidKey(key), swappable(etag, data)); err != nil {
