@@ -134,17 +134,13 @@ func (s *Saving) changes(prior *Diagram, replace bool) bool {
 	if string(prior.Head()) != string(s.Head) || replace && len(members) != len(s.Rows) {
 		return true
 	}
-	for _, r := range s.Gone {
-		if _, ok := members[r]; ok {
-			return true
-		}
-	}
-	for _, r := range s.Rows {
-		if was, ok := members[r.Ref]; !ok || was != string(r.Members) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.Gone, func(r Ref) bool {
+		_, ok := members[r]
+		return ok
+	}) || slices.ContainsFunc(s.Rows, func(r Row) bool {
+		was, ok := members[r.Ref]
+		return !ok || was != string(r.Members)
+	})
 }
 
 // New returns how many objects need an id.
