@@ -347,7 +347,7 @@ func moveChannels(ctx context.Context, app *cli.App, c *config.Config, b *backen
 		b.log.Info("this server neither guards nor ends rollouts: it has no public_url or no trusted_keys")
 		return nil
 	}
-	p, err := app.Publisher(ctx, c, nil)
+	p, err := app.Publisher(ctx, c, "")
 	if err != nil {
 		return err
 	}
