@@ -216,7 +216,7 @@ func (c Content) checkPermissions() error {
 	return unique("permissions", len(c.Permissions), func(i int) (int64, error) {
 		p := c.Permissions[i]
 		if (p.User == nil) == (p.Profile == nil) {
-			return 0, fmt.Errorf("%w: exactly one of id_user and id_profile has to be set", ErrInvalid)
+			return 0, fmt.Errorf("%w: exactly one of id_user and id_profile must be set", ErrInvalid)
 		}
 		holder := cmp.Or(p.User, p.Profile)
 		return p.ID, cmp.Or(positive("id", p.ID), positive("id_menu", p.Menu), positive("id_user or id_profile", *holder))
@@ -260,7 +260,7 @@ func (c Content) savings() ([]Saving, error) {
 // other diagram of the import uses.
 func (s Saving) own(owner map[Ref]int64) error {
 	if s.Diagram == 0 {
-		return fmt.Errorf("%w: it has no id", ErrInvalid)
+		return fmt.Errorf("%w: the id is missing", ErrInvalid)
 	}
 	for _, row := range s.Rows {
 		if row.ID == 0 {

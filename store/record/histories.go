@@ -35,7 +35,7 @@ type Seen struct {
 // ErrInvalid.
 func (s Seen) Validate(log string) error {
 	if s.Sequence < 1 || s.Hash == "" || len(s.Hash) > 64 {
-		return fmt.Errorf("%w: the end of a log, entry %d", ErrInvalid, s.Sequence)
+		return fmt.Errorf("%w: a log can't end with entry %d and a hash of %d bytes", ErrInvalid, s.Sequence, len(s.Hash))
 	}
 	return installText("log", log, "hash", s.Hash)
 }

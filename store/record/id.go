@@ -30,7 +30,7 @@ var integerText = regexp.MustCompile(`^(0|-?[1-9][0-9]*)$`)
 func (id ID) validate() error {
 	switch {
 	case id.Text == "":
-		return fmt.Errorf("%w: it has no id", ErrInvalid)
+		return fmt.Errorf("%w: the id is missing", ErrInvalid)
 	case len(id.Text) > maxID:
 		return fmt.Errorf("%w: the id is longer than %d bytes", ErrInvalid, maxID)
 	case id.Integer && !integerText.MatchString(id.Text):

@@ -144,7 +144,7 @@ func (s Sightings) Validate() error {
 			return err
 		}
 		if i.Seen.IsZero() {
-			return fmt.Errorf("%w: an installed version without a time", ErrInvalid)
+			return fmt.Errorf("%w: an installed version has no time", ErrInvalid)
 		}
 	}
 	for _, t := range s.Tries {
@@ -157,7 +157,7 @@ func (s Sightings) Validate() error {
 			return err
 		}
 		if d.Time.IsZero() {
-			return fmt.Errorf("%w: a download without a time", ErrInvalid)
+			return fmt.Errorf("%w: a download has no time", ErrInvalid)
 		}
 	}
 	return nil

@@ -43,7 +43,7 @@ func EmailKey(email string) string {
 func text(pairs ...string) error {
 	for i := 0; i < len(pairs); i += 2 {
 		if !Storable(pairs[i+1]) {
-			return fmt.Errorf("%w: %s holds a NUL or bytes that are not UTF-8", ErrInvalid, pairs[i])
+			return fmt.Errorf("%w: %s contains a NUL or bytes that are not UTF-8", ErrInvalid, pairs[i])
 		}
 	}
 	return nil
@@ -52,7 +52,7 @@ func text(pairs ...string) error {
 // positive returns ErrInvalid unless an id is above zero.
 func positive(name string, id int64) error {
 	if id < 1 {
-		return fmt.Errorf("%w: %s %d is not above zero", ErrInvalid, name, id)
+		return fmt.Errorf("%w: %s %d is not positive", ErrInvalid, name, id)
 	}
 	return nil
 }

@@ -58,9 +58,9 @@ func ValidateMessages(channel string, messages []Message) error {
 		switch {
 		case err != nil:
 		case m.ID == "" || m.Made.IsZero():
-			err = fmt.Errorf("%w: a message without an id or a time", ErrInvalid)
+			err = fmt.Errorf("%w: a message has no id or no time", ErrInvalid)
 		case len(m.Body) > maxBody:
-			err = fmt.Errorf("%w: a message of more than %d bytes", ErrInvalid, maxBody)
+			err = fmt.Errorf("%w: a message has more than %d bytes", ErrInvalid, maxBody)
 		default:
 			err = installText("id", m.ID)
 		}

@@ -96,9 +96,9 @@ const MaxSums = 8 << 10
 func (s Summary) Validate() error {
 	switch {
 	case s.Counted.IsZero() || s.Clients < 0:
-		return fmt.Errorf("%w: a summary of %d clients at %s", ErrInvalid, s.Clients, s.Counted)
+		return fmt.Errorf("%w: a summary counts %d clients at %s", ErrInvalid, s.Clients, s.Counted)
 	case len(s.Sums) > MaxSums || !json.Valid(s.Sums):
-		return fmt.Errorf("%w: sums of %d bytes", ErrInvalid, len(s.Sums))
+		return fmt.Errorf("%w: the sums, of %d bytes, are not JSON of at most %d bytes", ErrInvalid, len(s.Sums), MaxSums)
 	}
 	return installText("channel", s.Channel, "version", s.Version)
 }

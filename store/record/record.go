@@ -35,7 +35,7 @@ var (
 	// ErrNotFound says that there is no such tenant, user, diagram or variable.
 	ErrNotFound = errors.New("not found")
 	// ErrExists says that the name is taken by something else.
-	ErrExists = errors.New("already there")
+	ErrExists = errors.New("already exists")
 	// ErrConflict says that an object belongs to another diagram. The error is
 	// a *ConflictError, which names the object.
 	ErrConflict = errors.New("belongs to another diagram")
@@ -43,7 +43,7 @@ var (
 	// *StaleError, which says by whom.
 	ErrStale = errors.New("saved by somebody else since it was read")
 	// ErrName says that a schema name breaks the rules of ValidSchema.
-	ErrName = errors.New("not a schema name")
+	ErrName = errors.New("invalid schema name")
 	// ErrInvalid says that a value can't be stored; the text says which and why.
 	ErrInvalid = errors.New("not valid")
 	// ErrUnavailable says that the database can't be reached or did not answer in
@@ -70,7 +70,7 @@ type StaleError struct {
 }
 
 func (e *StaleError) Error() string {
-	return fmt.Sprintf("diagram %d was %v: version %d is of %s", e.Present.Diagram, ErrStale, e.Present.Version, e.Present.SavedBy)
+	return fmt.Sprintf("diagram %d was %v: version %d, by %s", e.Present.Diagram, ErrStale, e.Present.Version, e.Present.SavedBy)
 }
 
 func (e *StaleError) Unwrap() error { return ErrStale }

@@ -56,7 +56,7 @@ func checkHead(d Diagram) error {
 		return err
 	}
 	for name := range picked {
-		return fmt.Errorf("%w: %s is no other member of a diagram", ErrInvalid, name)
+		return fmt.Errorf("%w: Members contains %s", ErrInvalid, name)
 	}
 	return nil
 }

@@ -28,9 +28,9 @@ const (
 func ValidSecret(name string, value []byte) error {
 	switch {
 	case name == "" || len(name) > maxSecretName:
-		return fmt.Errorf("%w: the name of a secret has %d bytes, not 1 to %d", ErrInvalid, len(name), maxSecretName)
+		return fmt.Errorf("%w: the name of a secret must have 1 to %d bytes, not %d", ErrInvalid, maxSecretName, len(name))
 	case len(value) == 0 || len(value) > maxSecret:
-		return fmt.Errorf("%w: a secret has %d bytes, not 1 to %d", ErrInvalid, len(value), maxSecret)
+		return fmt.Errorf("%w: a secret must have 1 to %d bytes, not %d", ErrInvalid, maxSecret, len(value))
 	}
 	return text("name", name)
 }

@@ -122,7 +122,7 @@ func (u User) Validate() error {
 	case strings.TrimSpace(u.Email) != u.Email || !strings.Contains(u.Email, "@") || len(u.Email) > maxEmail:
 		return fmt.Errorf("%w: %.80q is not an e-mail address", ErrInvalid, u.Email)
 	case u.Profile < 0:
-		return fmt.Errorf("%w: profile %d is below zero", ErrInvalid, u.Profile)
+		return fmt.Errorf("%w: profile %d is negative", ErrInvalid, u.Profile)
 	}
 	return text("email", u.Email)
 }
@@ -134,7 +134,7 @@ const maxUser = 1 << 53 // which JSON keeps everywhere
 func ValidateUsers(users []User) error {
 	err := unique("users", len(users), func(i int) (int64, error) {
 		if id := users[i].ID; id < 1 || id > maxUser {
-			return 0, fmt.Errorf("%w: id %d is not in 1 to %d", ErrInvalid, id, int64(maxUser))
+			return 0, fmt.Errorf("%w: id %d is not between 1 and %d", ErrInvalid, id, int64(maxUser))
 		}
 		return users[i].ID, users[i].Validate()
 	})

@@ -23,7 +23,7 @@ import (
 
 // ErrSealed says that no outer secret opens a value, because another one has sealed it or
 // because the value was changed.
-var ErrSealed = errors.New("sealed with another secret than TSMON_SECRET, or changed")
+var ErrSealed = errors.New("sealed with a secret other than TSMON_SECRET, or was changed")
 
 // MinSecret is the least length of an outer secret, in bytes.
 const MinSecret = 32
@@ -50,7 +50,7 @@ func New(records record.Secrets, secrets []string) (*Vault, error) {
 	v := &Vault{records: records}
 	for i, secret := range secrets {
 		if len(secret) < MinSecret {
-			return nil, fmt.Errorf("secret %d has less than %d characters", i+1, MinSecret)
+			return nil, fmt.Errorf("secret %d has fewer than %d bytes", i+1, MinSecret)
 		}
 		derived, err := hkdf.Key(sha256.New, []byte(secret), nil, "tsmon vault 1", 32+idSize)
 		if err != nil {
@@ -67,7 +67,7 @@ func New(records record.Secrets, secrets []string) (*Vault, error) {
 		v.keys = append(v.keys, sealer{aead, append([]byte{format}, derived[32:]...)})
 	}
 	if len(v.keys) == 0 {
-		return nil, errors.New("there is no secret")
+		return nil, errors.New("no secret is set")
 	}
 	return v, nil
 }
@@ -124,7 +124,7 @@ func (r Row) Create(ctx context.Context, text []byte) ([]byte, error) {
 // maxTries bounds the attempts to replace a value while others replace it.
 const maxTries = 10
 
-var errBusy = errors.New("others change the same secret at the moment")
+var errBusy = errors.New("others are changing the secret")
 
 // Replace replaces the value by the result of change, which it may call several times.
 func (r Row) Replace(ctx context.Context, change func(text []byte) ([]byte, error)) error {
