@@ -94,7 +94,7 @@ func (w *pruning) unnamed(ctx context.Context) error {
 		}
 	}
 	for version, s := range w.stocks {
-		if len(s.records) == 0 || planned[version] || w.began.Sub(s.newest) < leftoverAge {
+		if len(s.records) == 0 || planned[version] != nil || w.began.Sub(s.newest) < leftoverAge {
 			continue
 		}
 		rightful := library.RecordOf(w.logs, version, "") != ""
@@ -130,10 +130,31 @@ func (w *pruning) whole(ctx context.Context) error {
 	return nil
 }
 
-// planned returns the versions that a plan waits to show, also on a channel that tsmon.yaml
-// here does not name.
-func (w *pruning) planned(ctx context.Context) (map[string]bool, error) {
-	found := map[string]bool{}
+// ErrAwaited means that a plan waits to show a version.
+var ErrAwaited = errors.New("a plan waits to show the version")
+
+// Unclaimed returns an error if a version that no log names may still be needed: ErrAwaited if a
+// plan waits to show it, or channels.ErrLog if a log, or its end, was removed and may have
+// named it.
+func (k Keeper) Unclaimed(ctx context.Context, version string) error {
+	w := &pruning{Keeper: k}
+	if _, err := w.kept(ctx); err != nil {
+		return err
+	}
+	if err := w.whole(ctx); err != nil {
+		return err
+	}
+	planned, err := w.planned(ctx)
+	if p := planned[version]; err == nil && p != nil {
+		err = bundle.Refuse(ErrAwaited, "`tsmon plan withdraw "+p.Name()+" --channel "+p.Channel+"` removes the plan; then discard "+version+" again", "plan %s of %s", p.Name(), p.Channel)
+	}
+	return err
+}
+
+// planned returns the plans that wait, by the versions that they show, also those of channels that
+// tsmon.yaml here does not name.
+func (w *pruning) planned(ctx context.Context) (map[string]*approval.Waiting, error) {
+	found := map[string]*approval.Waiting{}
 	plans := approval.Plans{Store: w.Library.Store, Channels: w.Channels, Now: w.Now}
 	names, err := plans.Names(ctx)
 	if err != nil {
@@ -147,7 +168,7 @@ func (w *pruning) planned(ctx context.Context) (map[string]bool, error) {
 		}
 		for _, p := range all {
 			if p.Stale == "" {
-				found[p.Entry.Version], found[p.Entry.Newest()] = true, true
+				found[p.Entry.Version], found[p.Entry.Newest()] = p, p
 			}
 		}
 	}
