@@ -92,7 +92,7 @@ func (l Library) verifyOne(ctx context.Context, version string, b Stored, allowU
 	case errors.Is(err, fs.ErrNotExist):
 		return bundle.Refuse(ErrStored, mend, "%s is gone", key)
 	case err != nil:
-		return fmt.Errorf("check %s: %w", key, err)
+		return err
 	case !same:
 		return bundle.Refuse(ErrStored, mend, "%s has other bytes than were published", key)
 	}
@@ -155,7 +155,7 @@ func (l Library) Objects(ctx context.Context, version string, before time.Time) 
 	found = map[string]int64{}
 	for info, err := range l.Store.List(ctx, Folder(version), "") {
 		if err != nil {
-			return nil, nil, fmt.Errorf("list %s: %w", Folder(version), err)
+			return nil, nil, err
 		}
 		name := strings.TrimPrefix(info.Key, Folder(version))
 		found[name] = info.Size

@@ -2,7 +2,6 @@ package library
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -107,7 +106,7 @@ func versionsBelow(ctx context.Context, store object.Store, prefix string, wante
 	var versions []string
 	for info, err := range store.List(ctx, prefix, "") {
 		if err != nil {
-			return nil, fmt.Errorf("list %s: %w", prefix, err)
+			return nil, err
 		}
 		text, _, _ := strings.Cut(strings.TrimPrefix(info.Key, prefix), "/")
 		if _, err := manifest.ParseVersion(text); err == nil && wanted(text, info) {

@@ -117,7 +117,7 @@ func (l Library) Whole(ctx context.Context, version string, b Stored) (bool, err
 	case errors.Is(err, fs.ErrNotExist):
 		return false, nil
 	case err != nil:
-		return false, fmt.Errorf("check %s: %w", key, err)
+		return false, err
 	case !same:
 		return false, otherBytes(key)
 	case b.Signature == "":

@@ -114,7 +114,7 @@ func (l Library) Staged(ctx context.Context, version string) (map[string]*Staged
 	prefix := StagedRoot + version + "/"
 	for info, err := range l.Store.List(ctx, prefix, "") {
 		if err != nil {
-			return nil, fmt.Errorf("list %s: %w", prefix, err)
+			return nil, err
 		}
 		target, file, _ := strings.Cut(strings.TrimPrefix(info.Key, prefix), "/")
 		number, err := strconv.Atoi(strings.TrimSuffix(file, ".json"))
@@ -146,7 +146,7 @@ func (l Library) readStaged(ctx context.Context, version string, s *Staged) erro
 	key := stagedKey(version, s.Target, s.Number)
 	data, err := l.Read(ctx, key, MaxRecord)
 	if err != nil {
-		return fmt.Errorf("read %s: %w", key, err)
+		return err
 	}
 	read, err := decodeStaged(version, s.Target, data)
 	if err != nil {

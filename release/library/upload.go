@@ -107,23 +107,21 @@ func (u upload) one(ctx context.Context, b Stored, c bundle.Contents) error {
 // Create writes a small object, or accepts an equal one.
 func (l Library) Create(ctx context.Context, key string, data []byte, attrs object.Attributes) error {
 	_, err := l.Store.Create(ctx, key, bytes.NewReader(data), int64(len(data)), attrs)
-	if errors.Is(err, fs.ErrExist) {
-		var standing []byte
-		if standing, err = l.Read(ctx, key, MaxRecord); err == nil && !bytes.Equal(standing, data) {
-			err = ErrRaced
-		}
+	if !errors.Is(err, fs.ErrExist) {
+		return err
 	}
-	if err != nil {
-		return fmt.Errorf("write %s: %w", key, err)
+	standing, err := l.Read(ctx, key, MaxRecord)
+	if err == nil && !bytes.Equal(standing, data) {
+		err = fmt.Errorf("write %s: %w", key, ErrRaced)
 	}
-	return nil
+	return err
 }
 
 // CompareDigest fetches a stored bundle and compares its digest.
 func CompareDigest(ctx context.Context, store object.Store, key string, want signing.Digest) error {
 	body, _, err := store.Get(ctx, key)
 	if err != nil {
-		return fmt.Errorf("read %s: %w", key, err)
+		return err
 	}
 	defer body.Close()
 	digest, _, err := signing.HashReader(ctx, body)

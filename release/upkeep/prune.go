@@ -158,7 +158,7 @@ func (w *pruning) takeStock(ctx context.Context) error {
 	for _, prefix := range []string{library.Root, library.StagedRoot} {
 		for info, err := range w.Library.Store.List(ctx, prefix, "") {
 			if err != nil {
-				return fmt.Errorf("list %s: %w", prefix, err)
+				return err
 			}
 			if w.isOldClaim(info) {
 				w.report.Leftovers = append(w.report.Leftovers, info.Key)
