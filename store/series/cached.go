@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"runtime/debug"
 	"sync"
 	"time"
 )
@@ -18,8 +17,7 @@ import (
 // between 2 s and 30 s, counted from the start of the query. While a database runs
 // a query, further wants are collected for the next one. A query is cancelled when
 // the last caller that waits for it gives up. Errors go to all callers that wait;
-// they are not cached, and no stale value is returned instead. Forget says that another
-// process has written.
+// they are not cached, and no stale value is returned instead.
 //
 // Set its fields before the first use. Close ends it.
 type Cached struct {
@@ -36,7 +34,7 @@ type Cached struct {
 	mu      sync.Mutex
 	values  map[place]dated
 	forgot  map[string]time.Time // when, by database
-	queues  map[string][]*query  // by database, while it is worked on; the first is running
+	queues  map[string][]*query  // by database; the first is running
 	running sync.WaitGroup
 	closed  bool
 }
@@ -55,8 +53,7 @@ type dated struct {
 type query struct {
 	wants   map[Want]int // their indexes in values
 	order   []Want
-	waiters int
-	left    bool               // all waiters have given up
+	waiters int                // zero once all have given up
 	cancel  context.CancelFunc // nil until it runs
 	done    chan struct{}      // closed when values and err are set
 	values  []Value
@@ -176,23 +173,26 @@ func lifetime(want Want) time.Duration {
 // queryFor returns the query that a want is part of, with its index there: one that
 // has it already, else the last one that has not started, else a new one.
 func (c *Cached) queryFor(ctx context.Context, database string, want Want) (*query, int) {
-	queue, working := c.queues[database]
+	queue := c.queues[database]
 	for _, q := range queue {
-		if at, ok := q.wants[want]; ok && !q.left {
+		if at, ok := q.wants[want]; ok && q.waiters > 0 {
 			return q, at
 		}
 	}
-	if n := len(queue); n > 0 && queue[n-1].cancel == nil && !queue[n-1].left && len(queue[n-1].order) < c.Batch {
-		return queue[n-1], queue[n-1].add(want)
+	var previous <-chan struct{}
+	if n := len(queue); n > 0 {
+		last := queue[n-1]
+		if last.cancel == nil && last.waiters > 0 && len(last.order) < c.Batch {
+			return last, last.add(want)
+		}
+		previous = last.done
 	}
 	q := &query{wants: map[Want]int{}, done: make(chan struct{})}
 	at := q.add(want)
 	c.queues[database] = append(queue, q)
-	if !working {
-		// The query belongs to all its waiters, not to one caller's context.
-		shared := context.WithoutCancel(ctx)
-		c.running.Go(func() { c.work(shared, database) })
-	}
+	// The query belongs to all its waiters, not to one caller's context.
+	shared := context.WithoutCancel(ctx)
+	c.running.Go(func() { c.run(shared, database, q, previous) })
 	return q, at
 }
 
@@ -217,54 +217,40 @@ func (c *Cached) leave(joined map[*query][]share) {
 	defer c.mu.Unlock()
 	for q := range joined {
 		if q.waiters--; q.waiters == 0 {
-			q.left = true
 			q.stop()
 		}
 	}
 }
 
-// work runs the queries of a database, one after another.
-func (c *Cached) work(shared context.Context, database string) {
-	for {
-		q, ctx := c.begin(shared, database)
-		if q == nil {
-			return
-		}
-		asked := c.Now()
-		if q.err = ctx.Err(); q.err == nil {
-			q.values, q.err = c.ask(ctx, database, q.order)
-		}
-		c.end(database, q, asked)
+// run runs a query once the previous one of its database is done.
+func (c *Cached) run(shared context.Context, database string, q *query, previous <-chan struct{}) {
+	if previous != nil {
+		<-previous
 	}
+	ctx := c.begin(shared, q)
+	asked := c.Now()
+	if q.err = ctx.Err(); q.err == nil {
+		q.values, q.err = c.ask(ctx, database, q.order)
+	}
+	c.end(database, q, asked)
 }
 
-// ask calls the underlying store and returns its panic as an error: on this
-// goroutine it would end the process.
-func (c *Cached) ask(ctx context.Context, database string, wants []Want) (values []Value, err error) {
-	defer func() {
-		if found := recover(); found != nil {
-			err = fmt.Errorf("current values: panic: %v\n%s", found, debug.Stack())
-		}
-	}()
+// ask calls the underlying store.
+func (c *Cached) ask(ctx context.Context, database string, wants []Want) (_ []Value, err error) {
+	defer recovered("current values", &err)
 	return c.Store.Current(ctx, database, wants)
 }
 
-// begin starts the first query of the queue.
-func (c *Cached) begin(shared context.Context, database string) (*query, context.Context) {
+// begin closes a query to further wants, and returns its context.
+func (c *Cached) begin(shared context.Context, q *query) context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	queue := c.queues[database]
-	if len(queue) == 0 {
-		delete(c.queues, database)
-		return nil, nil
-	}
-	q := queue[0]
 	ctx, cancel := context.WithTimeout(shared, c.Timeout)
 	q.cancel = cancel
-	if c.closed || q.left {
+	if c.closed || q.waiters == 0 {
 		cancel()
 	}
-	return q, ctx
+	return ctx
 }
 
 // end removes the query from the queue and caches its values.
@@ -273,7 +259,9 @@ func (c *Cached) end(database string, q *query, asked time.Time) {
 	defer c.mu.Unlock()
 	defer q.cancel()
 	defer close(q.done)
-	c.queues[database] = c.queues[database][1:]
+	if c.queues[database] = c.queues[database][1:]; len(c.queues[database]) == 0 {
+		delete(c.queues, database)
+	}
 	if q.err != nil {
 		q.err = q.shared()
 		return

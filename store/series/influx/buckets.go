@@ -149,7 +149,6 @@ func (s *server) setRetention(ctx context.Context, database, policy string, rete
 
 // shardOf returns how long the shards of a database are, as the server chooses it.
 func shardOf(retention time.Duration) time.Duration {
-	const day = 24 * time.Hour
 	switch {
 	case retention == 0 || retention > 180*day:
 		return 7 * day

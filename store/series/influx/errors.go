@@ -21,10 +21,11 @@ import (
 var errIncomplete = fmt.Errorf("the answer is not complete: %w", series.ErrUnavailable)
 
 // explain puts an error into the words of the contract and says what was attempted.
-func (s *server) explain(ctx context.Context, what string, err *error) {
-	if *err != nil {
-		*err = fmt.Errorf("%s: %w", what, s.translate(ctx, *err))
+func (s *server) explain(ctx context.Context, what string, err error) error {
+	if err == nil {
+		return nil
 	}
+	return fmt.Errorf("%s: %w", what, s.translate(ctx, err))
 }
 
 // translate maps what the client returns to the errors of the contract.
@@ -32,17 +33,15 @@ func (s *server) translate(ctx context.Context, err error) error {
 	if ctx.Err() != nil && isCancelled(err) {
 		return ctx.Err()
 	}
-	var large *http.MaxBytesError
-	if errors.As(err, &large) {
+	if large, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return fmt.Errorf("%s: the answer is %w: more than %d bytes", s.place, series.ErrTooLarge, large.Limit)
 	}
-	for _, known := range []error{series.ErrKind, series.ErrUnavailable, series.ErrNoDatabase, series.ErrExpired, series.ErrName, series.ErrInvalid, ErrOrg} {
+	for _, known := range []error{series.ErrKind, series.ErrUnavailable, series.ErrNoDatabase, series.ErrExpired, series.ErrName, series.ErrInvalid} {
 		if errors.Is(err, known) {
 			return fmt.Errorf("%s: %w", s.place, err)
 		}
 	}
-	var refused *client.Error
-	if errors.As(err, &refused) && refused.StatusCode != 0 {
+	if refused, ok := errors.AsType[*client.Error](err); ok && refused.StatusCode != 0 {
 		return fmt.Errorf("%s: %w (status %d: %.200q)", s.place, s.meaning(refused), refused.StatusCode, refused.Message)
 	}
 	if isSlow(err) {
@@ -51,49 +50,43 @@ func (s *server) translate(ctx context.Context, err error) error {
 	if isMalformed(err) {
 		return fmt.Errorf("%s does not answer like InfluxDB: %w: %w", s.place, series.ErrUnavailable, err)
 	}
-	var request *url.Error
-	if errors.As(err, &request) {
+	if request, ok := errors.AsType[*url.Error](err); ok {
 		err = request.Err // whose text does not repeat the URL
 	}
 	return fmt.Errorf("%s: %w: %w", s.place, series.ErrUnavailable, err)
 }
 
 func isCancelled(err error) bool {
-	var ne net.Error
-	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.As(err, &ne)
+	_, network := errors.AsType[net.Error](err)
+	return network || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
 // isSlow reports whether a wait for an answer ended: the server took the connection.
 func isSlow(err error) bool {
-	var ne net.Error
-	var op *net.OpError
-	return errors.As(err, &ne) && ne.Timeout() && (!errors.As(err, &op) || op.Op != "dial")
+	wait, ok := errors.AsType[net.Error](err)
+	op, isOp := errors.AsType[*net.OpError](err)
+	return ok && wait.Timeout() && !(isOp && op.Op == "dial")
 }
 
 func isMalformed(err error) bool {
-	var syntax *json.SyntaxError
-	var kind *json.UnmarshalTypeError
-	return errors.As(err, &syntax) || errors.As(err, &kind) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+	_, syntax := errors.AsType[*json.SyntaxError](err)
+	_, kind := errors.AsType[*json.UnmarshalTypeError](err)
+	return syntax || kind || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// errHidden is what a 2.x says for both.
+// errHidden is ErrNoDatabase of a 2.x, which says the same for both.
 var errHidden = fmt.Errorf("%w, or the token may not read it", series.ErrNoDatabase)
 
-// meaning is as the function; a server with an organisation is a 2.x.
-func (s *server) meaning(e *client.Error) error {
-	if m := meaning(e); m != series.ErrNoDatabase || s.org == "" { //nolint:errorlint // it wraps nothing
-		return m
-	}
-	return errHidden
-}
-
-// meaning maps an answer that says no. InfluxDB has no codes for what matters
+// meaning maps a refusal to an error of the contract. InfluxDB has no codes for what matters
 // here, only sentences, which have been the same through all of 1.x and 2.x.
-func meaning(e *client.Error) error {
+func (s *server) meaning(e *client.Error) error {
 	switch message := strings.ToLower(e.Message); {
 	case e.StatusCode == http.StatusUnauthorized || e.StatusCode == http.StatusForbidden:
 		return fs.ErrPermission
 	case strings.Contains(message, "database not found"), strings.Contains(message, "no dbrp mapping found"), strings.Contains(message, "bucket") && strings.Contains(message, "not found"):
+		if s.org != "" { // as on 2.x
+			return errHidden
+		}
 		return series.ErrNoDatabase
 	case strings.Contains(message, "field type conflict"):
 		return series.ErrKind

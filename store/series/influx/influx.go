@@ -87,16 +87,19 @@ func (s *Store) Close() error {
 }
 
 // Ping implements series.Store.
-func (s *Store) Ping(ctx context.Context) (err error) {
-	defer s.server.explain(ctx, "ping", &err)
-	return s.server.ping(ctx)
+func (s *Store) Ping(ctx context.Context) error {
+	return s.server.explain(ctx, "ping", s.server.ping(ctx))
 }
 
 // Create implements series.Store. On 2.x it creates a bucket with unlimited retention.
-func (s *Store) Create(ctx context.Context, database string) (err error) {
+func (s *Store) Create(ctx context.Context, database string) error {
+	return s.call(ctx, "create database", database, func() error { return s.server.make(ctx, database) })
+}
+
+// call calls f if the name of the database is valid. It says what was attempted if that fails.
+func (s *Store) call(ctx context.Context, what, database string, f func() error) error {
 	if err := series.ValidDatabase(database); err != nil {
 		return err
 	}
-	defer s.server.explain(ctx, "create database "+database, &err)
-	return s.server.make(ctx, database)
+	return s.server.explain(ctx, what+" "+database, f())
 }

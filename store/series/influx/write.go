@@ -17,6 +17,7 @@ import (
 	"strings"
 	"sync"
 
+	client "github.com/influxdata/influxdb-client-go/v2/api/http"
 	"golang.org/x/sync/errgroup"
 
 	"tsmon/store/series"
@@ -29,31 +30,29 @@ const perRequest = 4 << 20
 // Write implements series.Store. It compares the kinds with the cached ones before
 // it sends anything. If another writer has just created a field with another kind,
 // the server rejects that field and keeps the other samples.
-func (s *Store) Write(ctx context.Context, database string, samples []series.Sample) (err error) {
-	if err := series.ValidDatabase(database); err != nil {
-		return err
-	}
+func (s *Store) Write(ctx context.Context, database string, samples []series.Sample) error {
 	var check series.Encoder
 	text, err := encode(samples, check.Append)
 	if err != nil {
 		return err
 	}
-	defer s.server.explain(ctx, "write to "+database, &err)
-	kinds := check.Kinds()
-	m, known, err := s.kindsOf(ctx, database, slices.Collect(maps.Keys(kinds)))
-	if err != nil {
-		return err
-	}
-	for k, kind := range kinds {
-		if have, ok := known[k]; ok && have != kind {
-			return series.OtherKind(k, have, kind)
+	return s.call(ctx, "write to", database, func() error {
+		kinds := check.Kinds()
+		m, known, err := s.kindsOf(ctx, database, slices.Collect(maps.Keys(kinds)))
+		if err != nil {
+			return err
 		}
-	}
-	err = s.server.send(ctx, database, samples, text)
-	if err == nil || errors.Is(err, series.ErrExpired) {
-		m.wrote(kinds)
-	}
-	return err
+		for k, kind := range kinds {
+			if have, ok := known[k]; ok && have != kind {
+				return series.OtherKind(k, have, kind)
+			}
+		}
+		err = s.server.send(ctx, database, samples, text)
+		if err == nil || errors.Is(err, series.ErrExpired) {
+			m.wrote(kinds)
+		}
+		return err
+	})
 }
 
 // encoding is samples as line protocol: one text, or two that are sent at the same time.
@@ -131,16 +130,12 @@ func unchecked(dst []byte, s series.Sample) ([]byte, error) { return series.Appe
 // post writes lines. It uses the address of 1.x: on 2.x too, that writes to the bucket
 // which queries of the database read.
 func (s *server) post(ctx context.Context, database string, lines []byte) error {
-	service := s.client.HTTPService()
-	address := service.ServerURL() + "write?" + url.Values{"db": {database}, "precision": {"ns"}}.Encode()
-	refused := service.DoPostRequest(ctx, address, bytes.NewReader(lines), nil, discard)
-	switch {
-	case refused == nil: // which is no nil error
-		return nil
-	case errors.Is(meaning(refused), series.ErrExpired):
+	address := s.client.HTTPService().ServerURL() + "write?" + url.Values{"db": {database}, "precision": {"ns"}}.Encode()
+	err := s.do(ctx, http.MethodPost, address, bytes.NewReader(lines), discard)
+	if refused, ok := errors.AsType[*client.Error](err); ok && errors.Is(s.meaning(refused), series.ErrExpired) {
 		return fmt.Errorf("%w: %.200q", series.ErrExpired, refused.Message)
 	}
-	return refused
+	return err
 }
 
 // hidden is the measurement that TryWrite writes. Readers can't name it.
@@ -151,20 +146,18 @@ const hiddenBytes = 4200
 
 // TryWrite implements series.Store. It leaves one point a day, of 4 KiB, in a measurement
 // that nothing lists.
-func (s *Store) TryWrite(ctx context.Context, database string) (err error) {
-	if err := series.ValidDatabase(database); err != nil {
-		return err
-	}
-	defer s.server.explain(ctx, "try a write to "+database, &err)
-	filler := make([]byte, hiddenBytes*3/4)
-	rand.Read(filler) // never fails; the log is compressed
-	line := series.AppendLine(nil, series.Sample{
-		Measurement: hidden, Fields: map[string]any{"filler": base64.StdEncoding.EncodeToString(filler)}, Time: s.now().Truncate(day),
+func (s *Store) TryWrite(ctx context.Context, database string) error {
+	return s.call(ctx, "try a write to", database, func() error {
+		filler := make([]byte, hiddenBytes*3/4)
+		rand.Read(filler) // never fails; the log is compressed
+		line := series.AppendLine(nil, series.Sample{
+			Measurement: hidden, Fields: map[string]any{"filler": base64.StdEncoding.EncodeToString(filler)}, Time: s.now().Truncate(day),
+		})
+		if err := s.server.post(ctx, database, line); !errors.Is(err, series.ErrExpired) {
+			return err
+		}
+		return nil // it keeps less than a day
 	})
-	if err := s.server.post(ctx, database, line); !errors.Is(err, series.ErrExpired) {
-		return err
-	}
-	return nil // it keeps less than a day
 }
 
 // send sends the text of samples in order.
@@ -224,12 +217,12 @@ func discard(answer *http.Response) error {
 
 // Fields implements series.Store. A field whose kind differs between shards has the
 // first of its kinds in the order float, integer, boolean, text.
-func (s *Store) Fields(ctx context.Context, database string) (_ map[series.Key]series.Kind, err error) {
-	if err := series.ValidDatabase(database); err != nil {
-		return nil, err
-	}
-	defer s.server.explain(ctx, "fields of "+database, &err)
-	return s.server.fieldKeys(ctx, database)
+func (s *Store) Fields(ctx context.Context, database string) (fields map[series.Key]series.Kind, err error) {
+	err = s.call(ctx, "fields of", database, func() (err error) {
+		fields, err = s.server.fieldKeys(ctx, database)
+		return err
+	})
+	return fields, err
 }
 
 func (s *server) fieldKeys(ctx context.Context, database string) (map[series.Key]series.Kind, error) {
