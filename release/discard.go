@@ -3,6 +3,8 @@ package release
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"tsmon/manifest"
@@ -57,7 +59,7 @@ func (w *discarding) once(ctx context.Context) error {
 		}
 		done.Record, done.Changed = true, true
 	}
-	for _, target := range library.SortedTargets(st.staged) {
+	for _, target := range slices.Sorted(maps.Keys(st.staged)) {
 		s := st.staged[target]
 		if len(s.Bundles) == 0 && s.Damage == nil {
 			continue

@@ -51,7 +51,7 @@ func (l Library) Record(ctx context.Context, version string) (*Record, error) {
 	case err != nil:
 		return nil, err
 	case h.Counts == nil:
-		return nil, bundle.Refuse(ErrNoRelease, "`tsmon release list` shows what is published and what is staged", "%s is not in the store", version)
+		return nil, NotInStore(version)
 	}
 	return h.Counts, nil
 }
@@ -86,7 +86,7 @@ func (l Library) VerifyStored(ctx context.Context, r *Record, allowUnbound bool)
 
 func (l Library) verifyOne(ctx context.Context, version string, b Stored, allowUnbound bool) error {
 	const mend = "`tsmon channel repair CHANNEL --bundle FILE` puts it back, FILE with its bytes; else publish a higher version"
-	key := Folder(version) + b.Name
+	key := BundleKey(version, b.Name)
 	same, err := l.Holds(ctx, key, b.Size, b.CRC64)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -99,11 +99,7 @@ func (l Library) verifyOne(ctx context.Context, version string, b Stored, allowU
 	if !b.Updates() {
 		return nil
 	}
-	sig, err := l.Keys.Accept(b.Signature, b.claim(version, allowUnbound))
-	if err != nil {
-		return err
-	}
-	err = l.Keys.VerifyDigest(sig, b.Digest())
+	sig, err := l.accept(version, b, allowUnbound)
 	if errors.Is(err, signing.ErrLegacy) {
 		err = l.VerifyBytes(ctx, key, sig)
 	}
@@ -111,6 +107,25 @@ func (l Library) verifyOne(ctx context.Context, version string, b Stored, allowU
 		return fmt.Errorf("%s: %w", key, err)
 	}
 	return nil
+}
+
+// accept returns the signature of a bundle if it is valid for the digest. The error wraps
+// signing.ErrLegacy if only the bytes can tell.
+func (l Library) accept(version string, b Stored, allowUnbound bool) (signing.Signature, error) {
+	sig, err := l.Keys.Accept(b.Signature, signing.Claim{Version: version, Targets: b.Keys, AllowUnbound: allowUnbound})
+	if err == nil {
+		err = l.Keys.VerifyDigest(sig, b.Digest())
+	}
+	return sig, err
+}
+
+// interchangeable reports whether another signature line of a bundle is as good as its own, and by
+// the same key.
+func (l Library) interchangeable(version string, b Stored, line string, allowUnbound bool) bool {
+	other := b
+	other.Signature = line
+	sig, err := l.accept(version, other, allowUnbound && !b.Bound())
+	return err == nil && sig.KeyID() == b.signer()
 }
 
 // Holds compares an object with a size and a checksum.
@@ -178,7 +193,7 @@ func (l Library) Settle(ctx context.Context, version string, b *Stored, found ma
 		case err != nil || free:
 			return err
 		case length > len(b.BLAKE2b):
-			return bundle.Refuse(ErrOtherBytes, "publish a higher version", "%s is taken", Folder(version)+b.Name)
+			return bundle.Refuse(ErrOtherBytes, "publish a higher version", "%s is taken", BundleKey(version, b.Name))
 		}
 		b.Name = bundle.Distinct(name, b.BLAKE2b[:length])
 	}
@@ -187,7 +202,7 @@ func (l Library) Settle(ctx context.Context, version string, b *Stored, found ma
 // fits reports whether a bundle can have its name. It adopts the signature that
 // lies under the name.
 func (l Library) fits(ctx context.Context, version string, b *Stored, found map[string]int64, allowUnbound bool) (bool, error) {
-	key := Folder(version) + b.Name
+	key := BundleKey(version, b.Name)
 	if size, ok := found[b.Name]; ok {
 		if size != b.Size {
 			return false, nil
@@ -203,12 +218,8 @@ func (l Library) fits(ctx context.Context, version string, b *Stored, found map[
 	if err != nil || string(line) == b.Signature {
 		return true, err
 	}
-	sig, err := l.Keys.Accept(string(line), b.claim(version, allowUnbound && !b.Bound()))
-	if err == nil {
-		err = l.Keys.VerifyDigest(sig, b.Digest())
-	}
-	if err != nil || sig.KeyID() != b.signer() {
-		return false, nil //nolint:nilerr // it belongs to other bytes, or another key made it
+	if !l.interchangeable(version, *b, string(line), allowUnbound) {
+		return false, nil // it belongs to other bytes, or another key made it
 	}
 	b.Signature = string(line)
 	return true, nil

@@ -130,11 +130,6 @@ func (s *Stored) signer() string {
 	return sig.KeyID()
 }
 
-// claim is what the record says about the bundle's signature.
-func (s *Stored) claim(version string, allowUnbound bool) signing.Claim {
-	return signing.Claim{Version: version, Targets: s.Keys, AllowUnbound: allowUnbound}
-}
-
 func checksumText(crc uint64) string { return fmt.Sprintf("%016x", crc) }
 
 // Folder is the key below which a version lies, with a slash at its end.
@@ -191,10 +186,10 @@ func (r *Record) Release() channels.Release {
 	kept := channels.Release{Version: r.Version, Notes: r.Notes, PubDate: r.PubDate, Extra: r.Extra, Record: sum, Platforms: map[string]channels.Bundle{}}
 	for _, b := range r.Bundles {
 		if b.download() {
-			kept.Files = append(kept.Files, channels.File{Path: Folder(r.Version) + b.Name, Size: b.Size, BLAKE2b: b.BLAKE2b, Keys: b.Downloads})
+			kept.Files = append(kept.Files, channels.File{Path: BundleKey(r.Version, b.Name), Size: b.Size, BLAKE2b: b.BLAKE2b, Keys: b.Downloads})
 		}
 		for _, key := range b.Keys {
-			kept.Platforms[key] = channels.Bundle{Signature: b.Signature, Path: Folder(r.Version) + b.Name}
+			kept.Platforms[key] = channels.Bundle{Signature: b.Signature, Path: BundleKey(r.Version, b.Name)}
 		}
 	}
 	return kept

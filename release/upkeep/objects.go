@@ -82,7 +82,7 @@ func (r *repair) record(ctx context.Context, version string) (*library.Record, e
 
 // mendBundle puts a bundle and its signature back. ok is false if the bundle is lost.
 func (r *repair) mendBundle(ctx context.Context, version string, b *library.Stored, pruned bool) (ok bool, err error) {
-	l, key := r.Library, library.Folder(version)+b.Name
+	l, key := r.Library, library.BundleKey(version, b.Name)
 	same, err := l.Holds(ctx, key, b.Size, b.CRC64)
 	missing := errors.Is(err, fs.ErrNotExist)
 	switch {

@@ -299,7 +299,7 @@ func (v *verification) pruned(ctx context.Context, version string, record *libra
 		return nil
 	}
 	for _, b := range record.Bundles {
-		key := library.Folder(record.Version) + b.Name
+		key := library.BundleKey(record.Version, b.Name)
 		same, err := v.Library.Holds(ctx, key, b.Size, b.CRC64)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
@@ -319,7 +319,7 @@ func (v *verification) signatures(ctx context.Context, record *library.Record, w
 		if !b.Updates() {
 			continue
 		}
-		key := library.Folder(record.Version) + b.Name
+		key := library.BundleKey(record.Version, b.Name)
 		data, err := v.Library.Read(ctx, key+".sig", signing.MaxSignature)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
