@@ -99,7 +99,11 @@ func (l Library) verifyOne(ctx context.Context, version string, b Stored, allowU
 	if !b.Updates() {
 		return nil
 	}
-	sig, err := l.accept(version, b, allowUnbound)
+	sig, err := l.Keys.Accept(b.Signature, b.claim(version, allowUnbound))
+	if err != nil {
+		return err
+	}
+	err = l.Keys.VerifyDigest(sig, b.Digest())
 	if errors.Is(err, signing.ErrLegacy) {
 		err = l.VerifyBytes(ctx, key, sig)
 	}
@@ -112,7 +116,7 @@ func (l Library) verifyOne(ctx context.Context, version string, b Stored, allowU
 // accept returns the signature of a bundle if it is valid for the digest. The error wraps
 // signing.ErrLegacy if only the bytes can tell.
 func (l Library) accept(version string, b Stored, allowUnbound bool) (signing.Signature, error) {
-	sig, err := l.Keys.Accept(b.Signature, signing.Claim{Version: version, Targets: b.Keys, AllowUnbound: allowUnbound})
+	sig, err := l.Keys.Accept(b.Signature, b.claim(version, allowUnbound))
 	if err == nil {
 		err = l.Keys.VerifyDigest(sig, b.Digest())
 	}

@@ -130,6 +130,11 @@ func (s *Stored) signer() string {
 	return sig.KeyID()
 }
 
+// claim is what the record says about the bundle's signature.
+func (s *Stored) claim(version string, allowUnbound bool) signing.Claim {
+	return signing.Claim{Version: version, Targets: s.Keys, AllowUnbound: allowUnbound}
+}
+
 func checksumText(crc uint64) string { return fmt.Sprintf("%016x", crc) }
 
 // Folder is the key below which a version lies, with a slash at its end.

@@ -13,13 +13,13 @@ import (
 // queries, so that any number of dashboards cost a database one query at a time.
 // Other methods go straight to the underlying store.
 //
-// A last value is cached for 2 s, an aggregate for a thousandth of its window but
-// between 2 s and 30 s, counted from the start of the query. While a database runs
-// a query, further wants are collected for the next one. A query is cancelled when
-// the last caller that waits for it gives up. Errors go to all callers that wait;
-// they are not cached, and no stale value is returned instead.
+// A last value is cached for 2 s from the start of the query, an aggregate for a thousandth
+// of its window but between 2 s and 30 s. While a database runs a query, further wants are
+// collected for the next one. A query is cancelled when the last caller that waits for it
+// gives up. An error goes to all callers that wait; it is not cached, and no stale value is
+// returned instead.
 //
-// Set its fields before the first use. Close ends it.
+// Set its fields before the first use.
 type Cached struct {
 	Store
 	// Now is the clock, time.Now by default.
@@ -113,8 +113,8 @@ func (c *Cached) Current(ctx context.Context, database string, wants []Want) ([]
 	return values, nil
 }
 
-// Forget drops the cached values of a database, and does not cache those of queries that
-// run: another process has written to it.
+// Forget drops the cached values of a database to which another process has written.
+// Those of running queries are not cached either.
 func (c *Cached) Forget(database string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -135,7 +135,7 @@ func (q *query) wait(ctx context.Context) error {
 	}
 }
 
-// join fills in cached values, and returns the queries that will return the rest.
+// join fills in cached values, and joins queries that will return the rest.
 func (c *Cached) join(ctx context.Context, database string, wants []Want, values []Value) (map[*query][]share, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -170,8 +170,8 @@ func lifetime(want Want) time.Duration {
 	return min(max(want.Window/1000, 2*time.Second), 30*time.Second)
 }
 
-// queryFor returns the query that a want is part of, with its index there: one that
-// has it already, else the last one that has not started, else a new one.
+// queryFor returns the query that answers a want, and the want's index in it: a query that
+// has it already, else the last one if it has not started, else a new one.
 func (c *Cached) queryFor(ctx context.Context, database string, want Want) (*query, int) {
 	queue := c.queues[database]
 	for _, q := range queue {
@@ -196,7 +196,6 @@ func (c *Cached) queryFor(ctx context.Context, database string, want Want) (*que
 	return q, at
 }
 
-// add adds a want that the query does not have, and returns its index.
 func (q *query) add(want Want) int {
 	at := len(q.order)
 	q.wants[want] = at
@@ -235,7 +234,6 @@ func (c *Cached) run(shared context.Context, database string, q *query, previous
 	c.end(database, q, asked)
 }
 
-// ask calls the underlying store.
 func (c *Cached) ask(ctx context.Context, database string, wants []Want) (_ []Value, err error) {
 	defer recovered("current values", &err)
 	return c.Store.Current(ctx, database, wants)
@@ -275,8 +273,8 @@ func (c *Cached) end(database string, q *query, asked time.Time) {
 	}
 }
 
-// shared maps errors of the query's own context, which is not the callers': it took too
-// long, or the cache was closed.
+// shared rewords errors of the query's own context, so that callers don't take them for
+// those of theirs: the query took too long, or the cache was closed.
 func (q *query) shared() error {
 	switch {
 	case errors.Is(q.err, context.DeadlineExceeded):
@@ -287,7 +285,7 @@ func (q *query) shared() error {
 	return q.err
 }
 
-// makeRoom drops values that are too old and, where that is not enough, all of them.
+// makeRoom drops values that are too old or, if that is not enough, all of them.
 func (c *Cached) makeRoom(n int) {
 	if len(c.values)+n <= c.Size {
 		return

@@ -17,7 +17,7 @@ import (
 	"tsmon/store/series"
 )
 
-// errIncomplete says that the server did not answer every statement in full.
+// errIncomplete says that the server left out a statement or a part of its answer.
 var errIncomplete = fmt.Errorf("the answer is not complete: %w", series.ErrUnavailable)
 
 // explain puts an error into the words of the contract and says what was attempted.

@@ -8,10 +8,10 @@ import (
 	"tsmon/store/series"
 )
 
-// Keep implements series.Store. The server deletes whole shards, which are up to a
-// week long, once all of their values are too old. Before that, Keep rolls up what they
-// hold; it has to be called each hour for that, and the first time may take minutes. A
-// retention that an operator set, AsItIs, gets rollups only where there are some.
+// Keep implements series.Store. The server deletes whole shards, which are up to a week
+// long, once all of their values are too old. Keep rolls up what they hold before that, so
+// it has to be called each hour; the first time may take minutes. With AsItIs, a retention
+// that an operator set gets rollups only if there are some already.
 func (s *Store) Keep(ctx context.Context, database string, k series.Keeping) error {
 	if err := series.ValidKeeping(k); err != nil {
 		return err

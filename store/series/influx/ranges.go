@@ -10,8 +10,8 @@ import (
 	"tsmon/store/series"
 )
 
-// Series implements series.Reader. All ranges go in one request, and what is deleted of
-// them in a second one, to the database of rollups.
+// Series implements series.Reader. All ranges go in one request; for deleted values a
+// second one goes to the database of rollups.
 func (s *Store) Series(ctx context.Context, database string, ranges []series.Range) (results []series.Result, err error) {
 	if err := series.ValidRanges(ranges); err != nil {
 		return nil, err
@@ -80,7 +80,8 @@ func (s *server) askSome(ctx context.Context, database string, q query) ([][]row
 	return s.ask(ctx, database, q)
 }
 
-// askRange adds the statements for a range: for what is before the border to rolled.
+// askRange adds the statements for a range to q, and those for what is before the border to
+// rolled.
 func askRange(q, rolled *query, r series.Range, kind series.Kind, made rollups, now time.Time) windows {
 	start, stop := r.Start.UnixNano(), min(r.Stop.UnixNano(), now.UnixNano()+1)
 	w := windows{boolean: kind == series.Boolean, every: int64(r.Every), from: start}
@@ -106,9 +107,9 @@ func askRange(q, rolled *query, r series.Range, kind series.Kind, made rollups, 
 	return w
 }
 
-// windowed adds the statements for a part of a range, one for each span, as
-// query.newest has them. It returns their number. The server's own tz() is not
-// used: it moves windows that have an offset, as weeks do, where the clocks change.
+// windowed adds the statements for a part of a range, one for each span, newest first. It
+// returns their number. It doesn't use the server's tz(), which moves windows that have an
+// offset, as weeks do, where the clocks change.
 func windowed(q *query, r series.Range, spans []series.Span, columns string, start, stop int64) (n int) {
 	for _, span := range slices.Backward(spans) {
 		start, stop := max(start, span.Start), min(span.Stop, stop)
@@ -134,8 +135,8 @@ type windows struct {
 	weights []float64 // of the numbers of points: how many values they are the mean of
 }
 
-// add adds the answers to statements that asked from a time. Of a window that is there
-// already they have the older values.
+// add adds the answers to statements that asked from a time on. Values for a window that is
+// there already are older than those in it.
 func (w *windows) add(answers [][]row, from int64) error {
 	for _, rows := range answers {
 		if len(rows) == 0 {

@@ -55,9 +55,9 @@ func (s *Store) Write(ctx context.Context, database string, samples []series.Sam
 	})
 }
 
-// encoding is samples as line protocol: one text, or two that are sent at the same time.
-// All lines of a measurement are in the same text, so that the later of two values of
-// one time wins.
+// encoding is samples in line protocol: one text, or two that are sent at the same time.
+// All lines of a measurement are in the same text, so that the later of two values with the
+// same time wins.
 type encoding []*lines
 
 type lines struct {
@@ -65,17 +65,17 @@ type lines struct {
 	ends []int // of the requests that text is divided into
 }
 
-// divided is the number of samples from which on two requests at once are faster than
-// one: the server reads the lines of a request on one core.
+// divided is the number of samples from which on two requests at once are faster than one.
+// The server reads the lines of a request on one core.
 const divided = 2000
 
-// rooms have room for lines: new memory costs as much as what is written to it.
+// rooms are buffers to use again: new memory costs as much time as filling it.
 var rooms = sync.Pool{New: func() any { return new(lines) }}
 
 var seed = maphash.MakeSeed()
 
-// encode appends samples one after another to the text of their measurement. Its texts
-// are released once no request can read them any more.
+// encode appends samples to the texts of their measurements. The caller releases the texts
+// once no request can read them any more.
 func encode(samples []series.Sample, add func([]byte, series.Sample) ([]byte, error)) (encoding, error) {
 	e := encoding{room()}
 	if len(samples) >= divided {
@@ -109,7 +109,7 @@ func room() *lines {
 	return l
 }
 
-// sent returns the end of the last request.
+// sent returns where the last request ends.
 func (l *lines) sent() int {
 	if len(l.ends) == 0 {
 		return 0
@@ -123,12 +123,12 @@ func (e encoding) release() {
 	}
 }
 
-// unchecked encodes what this package computed, whose names and sums may be longer and
-// larger than those of samples.
+// unchecked encodes what this package has computed: its names may be longer and its sums
+// larger than those of samples may be.
 func unchecked(dst []byte, s series.Sample) ([]byte, error) { return series.AppendLine(dst, s), nil }
 
-// post writes lines. It uses the address of 1.x: on 2.x too, that writes to the bucket
-// which queries of the database read.
+// post writes lines. It uses the address of 1.x, which on 2.x writes to the bucket that
+// queries of the database read.
 func (s *server) post(ctx context.Context, database string, lines []byte) error {
 	address := s.client.HTTPService().ServerURL() + "write?" + url.Values{"db": {database}, "precision": {"ns"}}.Encode()
 	err := s.do(ctx, http.MethodPost, address, bytes.NewReader(lines), discard)
@@ -141,7 +141,7 @@ func (s *server) post(ctx context.Context, database string, lines []byte) error 
 // hidden is the measurement that TryWrite writes. Readers can't name it.
 const hidden = "_tsmon"
 
-// hiddenBytes are more than what may be free in the last block of the server's log.
+// hiddenBytes is more than can be free in the last block of the server's log.
 const hiddenBytes = 4200
 
 // TryWrite implements series.Store. It leaves one point a day, of 4 KiB, in a measurement
@@ -156,14 +156,14 @@ func (s *Store) TryWrite(ctx context.Context, database string) error {
 		if err := s.server.post(ctx, database, line); !errors.Is(err, series.ErrExpired) {
 			return err
 		}
-		return nil // it keeps less than a day
+		return nil // the database keeps less than a day
 	})
 }
 
 // send sends the text of samples in order.
 func (s *server) send(ctx context.Context, database string, samples []series.Sample, text encoding) error {
-	has := s.gemini.is.Load()
-	if has {
+	gemini := s.gemini.is.Load()
+	if gemini {
 		if err := s.gemini.storable(samples); err != nil {
 			return err
 		}
@@ -188,14 +188,14 @@ func (s *server) send(ctx context.Context, database string, samples []series.Sam
 	}
 	text.release()
 	old := cmp.Or(expired...)
-	if has {
+	if gemini {
 		return errors.Join(old, s.awaitKept(ctx, database, samples, old != nil))
 	}
 	return old
 }
 
-// sendLines sends the requests of l in order. expired is the error about lines that are older
-// than the database's retention.
+// sendLines sends the requests of l in order. Lines that are older than the database's
+// retention don't end it: expired is the first error about such lines.
 func (s *server) sendLines(ctx context.Context, database string, l *lines) (expired, err error) {
 	begin := 0
 	for _, end := range l.ends {
@@ -209,7 +209,7 @@ func (s *server) sendLines(ctx context.Context, database string, l *lines) (expi
 	return expired, nil
 }
 
-// discard reads an answer that says nothing, so that the connection can be used again.
+// discard reads an answer to its end, so that the connection can be used again.
 func discard(answer *http.Response) error {
 	_, err := io.Copy(io.Discard, answer.Body)
 	return errors.Join(err, answer.Body.Close())
