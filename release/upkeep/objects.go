@@ -15,17 +15,9 @@ import (
 
 // mendReleases puts back the objects of the releases that the log names.
 func (r *repair) mendReleases(ctx context.Context) error {
-	seen := map[string]bool{}
-	for i := range r.log.Entries {
-		e := &r.log.Entries[i]
-		for _, version := range []string{e.Version, e.Newest()} {
-			if seen[version] {
-				continue
-			}
-			seen[version] = true
-			if err := r.mendRelease(ctx, version); err != nil {
-				return err
-			}
+	for _, version := range library.VersionsOf(r.log) {
+		if err := r.mendRelease(ctx, version); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -120,16 +120,9 @@ func (k Keeper) VerifyFrom(ctx context.Context, channel string, from channels.Po
 	if err := v.shown(ctx); err != nil {
 		return nil, err
 	}
-	var seen []string
-	for _, e := range log.Entries {
-		for _, version := range []string{e.Version, e.Newest()} {
-			if slices.Contains(seen, version) {
-				continue
-			}
-			seen = append(seen, version)
-			if err := v.release(ctx, version, version == head.Version || version == head.Newest()); err != nil {
-				return nil, err
-			}
+	for _, version := range library.VersionsOf(log) {
+		if err := v.release(ctx, version, version == head.Version || version == head.Newest()); err != nil {
+			return nil, err
 		}
 	}
 	return v.report, nil
