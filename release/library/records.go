@@ -140,6 +140,22 @@ func tooMany(version string) error {
 	return bundle.Refuse(ErrStored, "release under another version", "%s has more than %d records", Folder(version), MaxRecords)
 }
 
+// Readable reads the records of a version from the first up to one that is missing or is no
+// record: behind that nothing is read.
+func (l Library) Readable(ctx context.Context, version string) (records []*Record, err error) {
+	for number := 1; number <= MaxRecords; number++ {
+		r, err := l.Numbered(ctx, version, number)
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, object.ErrTooLarge) || errors.Is(err, ErrStored) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		records = append(records, r)
+	}
+	return records, nil
+}
+
 // Numbered reads one record of a version; fs.ErrNotExist if there is none.
 func (l Library) Numbered(ctx context.Context, version string, number int) (*Record, error) {
 	key := RecordKey(version, number)

@@ -58,13 +58,11 @@ func (r *repair) record(ctx context.Context, version string) (*library.Record, e
 	if data == nil {
 		return nil, nil
 	}
-	number := 1
-	for ; number <= library.MaxRecords; number++ {
-		if _, err := l.Numbered(ctx, version, number); err != nil {
-			break // there is none, or it is no record
-		}
+	records, err := l.Readable(ctx, version)
+	if err != nil {
+		return nil, err
 	}
-	key := library.RecordKey(version, number)
+	key := library.RecordKey(version, len(records)+1)
 	err = r.do(key, "put back", func() error { return r.replace(ctx, key, data, library.RecordAttributes) })
 	if err != nil || r.o.DryRun {
 		return &library.Record{}, err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strings"
 
@@ -12,7 +11,6 @@ import (
 	"tsmon/release/approval"
 	"tsmon/release/bundle"
 	"tsmon/release/library"
-	"tsmon/store/object"
 )
 
 // unnamedShown bounds the findings of Unnamed.
@@ -101,7 +99,7 @@ func (w *pruning) unnamed(ctx context.Context) error {
 		if rightful && len(s.records) == 1 && s.records[0] == library.RecordKey(version, 1) {
 			continue // Verify compares it with the log
 		}
-		records, err := w.standing(ctx, version)
+		records, err := w.Library.Readable(ctx, version)
 		if err == nil && rightful {
 			w.surplus(s, records)
 		} else if err == nil {
@@ -173,22 +171,6 @@ func (w *pruning) planned(ctx context.Context) (map[string]*approval.Waiting, er
 		}
 	}
 	return found, nil
-}
-
-// standing returns the records of a version from the first up to one that is missing or is no
-// record: behind that nothing is read.
-func (w *pruning) standing(ctx context.Context, version string) (records []*library.Record, err error) {
-	for number := 1; number <= library.MaxRecords; number++ {
-		r, err := w.Library.Numbered(ctx, version, number)
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, object.ErrTooLarge) || errors.As(err, new(*bundle.Refusal)) {
-			break
-		}
-		if err != nil {
-			return nil, err
-		}
-		records = append(records, r)
-	}
-	return records, nil
 }
 
 // surplus adds the records of a version behind the one that logs name, but for marks that it was
