@@ -1,12 +1,14 @@
 package serving
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
 	"io"
 	"log/slog"
 	"net/url"
+	"os"
 	"syscall"
 	"time"
 
@@ -59,8 +61,10 @@ func openBackends(ctx context.Context, app *cli.App, c *config.Config, only stri
 			err = errors.Join(err, b.Close())
 		}
 	}()
-	if err = makeFolder(c); err != nil {
-		return b, err
+	if c.Data != "" {
+		if err = os.MkdirAll(c.Data, 0o700); err != nil {
+			return b, err
+		}
 	}
 	if err = errors.Join(cli.MakeFile(cli.RecordsFile(c)), cli.MakeFile(cli.SeriesFile(c))); err != nil {
 		return b, err
@@ -178,13 +182,17 @@ func openMessages(ctx context.Context, c config.MQTT, log *slog.Logger) (message
 	return broker, "mqtt://" + broker.Addr(), nil
 }
 
+// startBroker starts a broker at an address. If none is configured and another program has the
+// default one, it picks a free port and logs that.
 func startBroker(ctx context.Context, listen string, log *slog.Logger) (*mqtt.Broker, error) {
-	if listen != "" {
-		return mqtt.Listen(ctx, mqtt.BrokerOptions{Address: listen, Log: log})
+	broker, err := mqtt.Listen(ctx, mqtt.BrokerOptions{Address: cmp.Or(listen, config.DefaultBroker), Log: log})
+	if listen != "" || !errors.Is(err, syscall.EADDRINUSE) {
+		return broker, err
 	}
-	broker, err := mqtt.Listen(ctx, mqtt.BrokerOptions{Address: config.DefaultBroker, Log: log})
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return mqtt.Listen(ctx, mqtt.BrokerOptions{Address: "127.0.0.1:0", Log: log})
+	broker, err = mqtt.Listen(ctx, mqtt.BrokerOptions{Address: "127.0.0.1:0", Log: log})
+	if err == nil {
+		log.Warn("another program has the default address of the MQTT broker: devices have to connect to another one, which is not the same after a restart",
+			"taken", config.DefaultBroker, "address", broker.Addr(), "mend", "set TSMON_MQTT_LISTEN to a free address")
 	}
 	return broker, err
 }
