@@ -61,7 +61,7 @@ func (p *Publisher) Appoint(ctx context.Context, o Options, along ...string) (*P
 	if s.log.Fed() {
 		return nil, refuse(channels.ErrFed, "operators are appointed where its log comes from: have tsmon.yaml here name the same ones, and the same server.operators_root, then bring its entries with `tsmon release import` or `tsmon release mirror`; if nothing feeds this store, `tsmon channel verify "+o.Channel+"` names what has it pass for fed", "%s can't be moved here", o.Channel)
 	}
-	return bare.decide(ctx, pl, plan, channels.Entry{Why: cmp.Or(o.Why, approval.Appointed), Operators: wanted}, o.DryRun)
+	return (&applying{&bare, plan}).decide(ctx, pl, channels.Entry{Why: cmp.Or(o.Why, approval.Appointed), Operators: wanted}, o.DryRun)
 }
 
 // unmoved returns the plan of a decision about a channel that leaves clients with what they get.
@@ -71,15 +71,16 @@ func (p planner) unmoved(s *state, action channels.Action) *Plan {
 		Bundles: []library.Stored{}, Reach: []gate.Reach{}, Base: s.log.End(), log: s.log, seen: s.seen, head: head}
 }
 
-// decide enters a decision into the log of its plan. e holds what is decided.
-func (p *Publisher) decide(ctx context.Context, pl planner, plan *Plan, e channels.Entry, dry bool) (*Plan, error) {
+// decide enters a decision into the log. e holds what is decided.
+func (w *applying) decide(ctx context.Context, pl planner, e channels.Entry, dry bool) (*Plan, error) {
+	plan := w.plan
 	e.Action, e.Who, e.Origin, e.When, e.Release, e.Rollout = plan.Action, pl.who, pl.origin, pl.now, plan.head.Release, plan.head.Rollout
 	e = plan.log.Next(e)
 	plan.Entry, plan.Sequence, plan.Changed = &e, e.Sequence, true
 	if dry {
-		return plan, plan.rehearse(p.Plans())
+		return plan, plan.rehearse(w.Plans())
 	}
-	_, err := (&applying{p, plan}).advance(ctx, false)
+	_, err := w.advance(ctx, false)
 	if err != nil && !plan.Changed {
 		return nil, err
 	}
@@ -125,5 +126,5 @@ func (p *Publisher) Accept(ctx context.Context, channel string, seen channels.Po
 	if early {
 		e.Why = cmp.Or(e.Why, "entries were made by a clock that was ahead")
 	}
-	return p.decide(ctx, pl, plan, e, dry)
+	return (&applying{p, plan}).decide(ctx, pl, e, dry)
 }

@@ -113,25 +113,6 @@ func (l Library) verifyOne(ctx context.Context, version string, b Stored, allowU
 	return nil
 }
 
-// accept returns the signature of a bundle if it is valid for the digest. The error wraps
-// signing.ErrLegacy if only the bytes can tell.
-func (l Library) accept(version string, b Stored, allowUnbound bool) (signing.Signature, error) {
-	sig, err := l.Keys.Accept(b.Signature, b.claim(version, allowUnbound))
-	if err == nil {
-		err = l.Keys.VerifyDigest(sig, b.Digest())
-	}
-	return sig, err
-}
-
-// interchangeable reports whether another signature line of a bundle is as good as its own, and by
-// the same key.
-func (l Library) interchangeable(version string, b Stored, line string, allowUnbound bool) bool {
-	other := b
-	other.Signature = line
-	sig, err := l.accept(version, other, allowUnbound && !b.Bound())
-	return err == nil && sig.KeyID() == b.signer()
-}
-
 // Holds compares an object with a size and a checksum.
 func (l Library) Holds(ctx context.Context, key string, size int64, crc64 string) (bool, error) {
 	var info object.Info
@@ -222,7 +203,7 @@ func (l Library) fits(ctx context.Context, version string, b *Stored, found map[
 	if err != nil || string(line) == b.Signature {
 		return true, err
 	}
-	if !l.interchangeable(version, *b, string(line), allowUnbound) {
+	if !b.signedAlike(l.Keys, version, string(line), allowUnbound) {
 		return false, nil // it belongs to other bytes, or another key made it
 	}
 	b.Signature = string(line)

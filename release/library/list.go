@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"tsmon/manifest"
+	"tsmon/store/object"
 )
 
 // Version is what the store holds of a version.
@@ -25,17 +26,17 @@ type Version struct {
 // List returns the versions that are complete or of which something is staged, in the
 // updater's order.
 func (l Library) List(ctx context.Context) ([]Version, error) {
-	found, err := l.folders(ctx, Root)
+	found, err := folders(ctx, l.Store, Root)
 	if err != nil {
 		return nil, err
 	}
-	staged, err := l.folders(ctx, StagedRoot)
+	staged, err := folders(ctx, l.Store, StagedRoot)
 	if err != nil {
 		return nil, err
 	}
 	var all []Version
 	for version, v := range found {
-		if whole, err := l.complete(ctx, v); err != nil {
+		if whole, err := v.complete(ctx, l); err != nil {
 			return nil, err
 		} else if whole {
 			all = append(all, *v)
@@ -71,9 +72,9 @@ func Standing(targets map[string]*Staged) []*Staged {
 }
 
 // folders returns the versions that have a folder below a prefix, with what it holds.
-func (l Library) folders(ctx context.Context, prefix string) (map[string]*Version, error) {
+func folders(ctx context.Context, store object.Store, prefix string) (map[string]*Version, error) {
 	found := map[string]*Version{}
-	for info, err := range l.Store.List(ctx, prefix, "") {
+	for info, err := range store.List(ctx, prefix, "") {
 		if err != nil {
 			return nil, err
 		}
@@ -94,7 +95,7 @@ func (l Library) folders(ctx context.Context, prefix string) (map[string]*Versio
 
 // complete reports whether a version has a record and was not discarded, which only a further
 // record can say.
-func (l Library) complete(ctx context.Context, v *Version) (bool, error) {
+func (v *Version) complete(ctx context.Context, l Library) (bool, error) {
 	if !v.keys[RecordKey(v.Version, 1)] || !v.keys[RecordKey(v.Version, 2)] {
 		return v.keys[RecordKey(v.Version, 1)], nil
 	}

@@ -143,7 +143,7 @@ func (l Library) Accept(version string, b Stored, allowUnbound bool) error {
 	if !b.Updates() {
 		return nil
 	}
-	if _, err := l.accept(version, b, allowUnbound); err != nil && !errors.Is(err, signing.ErrLegacy) {
+	if _, err := b.accept(l.Keys, version, allowUnbound); err != nil && !errors.Is(err, signing.ErrLegacy) {
 		return fmt.Errorf("%s: %w", BundleKey(version, b.Name), err)
 	}
 	return nil

@@ -203,7 +203,7 @@ func (l Library) Intact(ctx context.Context, version string, staged *StagedBundl
 	if err != nil || staged.Signature == ours.Signature || !ours.Updates() {
 		return true, err
 	}
-	return l.interchangeable(version, ours, staged.Signature, allowUnbound), nil
+	return ours.signedAlike(l.Keys, version, staged.Signature, allowUnbound), nil
 }
 
 // Needed returns the names of the bundles in a version's folder that its record, or
