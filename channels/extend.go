@@ -327,9 +327,9 @@ func (x extension) lacksLeader(e *Entry) (has, needs int, err error) {
 	if err != nil {
 		return 0, 0, fmt.Errorf("%w: the entry that it follows: %w", ErrUnsigned, err)
 	}
-	want := x.Carry(leader.Release)
-	if leader.Rollout != nil && leader.Rollout.Version == e.Version {
-		want = x.Carry(leader.Rollout.Release)
+	var want Release
+	if brought := leader.offered(e.Version); brought != nil {
+		want = x.Carry(*brought)
 	}
 	head := x.Head()
 	switch {

@@ -37,7 +37,7 @@ func (l *Log) PrunedBy(version string) *Entry {
 		switch {
 		case slices.Contains(e.Pruned, version):
 			return e
-		case e.offers(version):
+		case e.offered(version) != nil:
 			return nil
 		}
 	}

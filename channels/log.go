@@ -152,8 +152,16 @@ func (e *Entry) Newest() string {
 	return e.Version
 }
 
-// offers reports whether any client gets a version.
-func (e *Entry) offers(version string) bool { return e.Version == version || e.Newest() == version }
+// offered returns a version as clients get it from the entry on, nil if none does.
+func (e *Entry) offered(version string) *Release {
+	switch {
+	case e.Version == version:
+		return &e.Release
+	case e.Rollout != nil && e.Rollout.Version == version:
+		return &e.Rollout.Release
+	}
+	return nil
+}
 
 // WentBack reports whether e is a rollback to a lower version than the channel had: one
 // with a version may also restore a higher one.
@@ -192,9 +200,7 @@ func (l *Log) Decided() *Entry {
 }
 
 // Shown reports whether any client got a version at any time.
-func (l *Log) Shown(version string) bool {
-	return slices.ContainsFunc(l.Entries, func(e Entry) bool { return e.offers(version) })
-}
+func (l *Log) Shown(version string) bool { return l.Release(version) != nil }
 
 // Standing returns the entries whose releases were not rolled back, oldest first:
 // a rollback removes every version above its target. The last entry is the head.
@@ -220,7 +226,7 @@ func (l *Log) Standing() []Entry {
 func (l *Log) Round() uint64 {
 	for i := len(l.Entries) - 1; i >= 0; i-- {
 		e := &l.Entries[i]
-		if e.Newest() == l.Head().Newest() && !e.Action.Upkeep() && !slices.Contains([]Action{Advance, Pause, Rollback}, e.Action) {
+		if e.Newest() == l.Head().Newest() && slices.Contains([]Action{Publish, Promote, Follow, Resume}, e.Action) {
 			return e.Sequence
 		}
 	}
@@ -254,7 +260,7 @@ func (l *Log) RolledBack(version string) *Entry {
 	for i := range l.Entries {
 		e := &l.Entries[i]
 		switch {
-		case e.offers(version):
+		case e.offered(version) != nil:
 			offered, off = true, nil
 		case e.Action == Rollback && off == nil && offered && below(e.Version, version):
 			off = e

@@ -247,17 +247,31 @@ func (r Repository) Approvals(log *Log, e Entry) (has, needs int, err error) {
 	return r.extension(log).lacks(&e)
 }
 
-// Witness completes an entry of a channel that follows the log: Leader is the newest entry that
-// introduced its release with all approvals, if there is one, and the author, the reason and the
-// origin are those of Leader, whose signatures prove them. The steps of the release's rollout
-// are derived from it.
+// Witness completes an entry of a channel that follows the log: Leader is the entry that let
+// its release out, such as the one that began the rollout, and the author, the reason and the
+// origin are Leader's, whose signatures prove them. If the operators in force have not signed
+// that entry, as after a change of keys, Leader is the newest entry that they have signed and
+// that offers the release. Without any, the follower stays as it is.
 func (l *Log) Witness(follow *Entry) error {
-	for i := len(l.Entries) - 1; i >= 0; i-- {
-		if e := &l.Entries[i]; l.operators != nil && e.offers(follow.Version) && l.operators.Count(e.Signers()) >= l.operators.Approvals {
-			data, err := e.encode()
-			follow.Leader, follow.Who, follow.Why, follow.Origin = string(data), e.Who, e.Why, e.Origin
-			return err
+	var leader *Entry
+	for i := len(l.Entries) - 1; i >= 0 && l.operators != nil; i-- {
+		e := &l.Entries[i]
+		release := e.offered(follow.Version)
+		if release == nil || l.operators.Count(e.Signers()) < l.operators.Approvals {
+			continue
+		}
+		out := slices.Contains([]Action{Publish, Promote, Follow, Rollback}, e.Action)
+		if leader == nil || out && release.Equal(leader.offered(follow.Version)) {
+			leader = e
+		}
+		if out {
+			break
 		}
 	}
-	return nil
+	if leader == nil {
+		return nil
+	}
+	data, err := leader.encode()
+	follow.Leader, follow.Who, follow.Why, follow.Origin = string(data), leader.Who, leader.Why, leader.Origin
+	return err
 }

@@ -165,11 +165,8 @@ func (l *Log) Record(version string) string {
 // Release returns a version as the channel first offered it, nil if it never did.
 func (l *Log) Release(version string) *Release {
 	for i := range l.Entries {
-		switch e := &l.Entries[i]; {
-		case e.Version == version:
-			return &e.Release
-		case e.Rollout != nil && e.Rollout.Version == version:
-			return &e.Rollout.Release
+		if r := l.Entries[i].offered(version); r != nil {
+			return r
 		}
 	}
 	return nil
