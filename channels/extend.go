@@ -16,18 +16,20 @@ type extension struct {
 	*Log
 	trust    Trust
 	thorough bool // all signatures are verified
+	loose    bool // the hash of the log's last entry is unknown
 }
 
 // extension returns an extension of a log, with what is known about the channel's operators.
 func (r Repository) extension(log *Log) extension {
-	return extension{log, r.Trust[log.Channel], r.Thorough}
+	return extension{Log: log, trust: r.Trust[log.Channel], thorough: r.Thorough}
 }
 
 // copied returns an extension of a copy of the log.
 func (x extension) copied() extension {
 	longer := *x.Log
 	longer.Entries, longer.begun = slices.Clip(x.Entries), 0
-	return extension{&longer, x.trust, x.thorough}
+	x.Log = &longer
+	return x
 }
 
 // precede records the hash of the newest entry before lost ones.
@@ -37,33 +39,11 @@ func (x extension) precede(sequence uint64, hash string) {
 	x.ends = ends // other copies may share the old map
 }
 
-// join decodes the entries that follow a log, up to the first missing one, and checks their
-// hashes.
-func (x extension) join(raw [][]byte) (*Log, error) {
-	longer := x.copied()
-	if end := slices.IndexFunc(raw, func(data []byte) bool { return data == nil }); end >= 0 {
-		raw = raw[:end]
-	}
-	entries := make([]Entry, len(raw))
-	head, sequence := x.head, x.last()
-	for i, d := range decodeAll(raw) {
-		sequence++
-		err := x.look(d, sequence, "", false)
-		if err == nil && d.entry.Previous != head {
-			err = journal.Faulty(x.Channel, sequence, "entry %d of %s does not match the hash of the one before it", sequence, x.Channel)
-		}
-		if err != nil {
-			return nil, err
-		}
-		entries[i], head = d.entry, d.hash
-	}
-	return longer.Log, longer.admit(entries, head)
-}
-
 // span adds the entries that follow a log, checking from the newest back, because each entry
-// has the hash of the previous one. Missing entries are empty.
+// has the hash of the previous one. Missing entries are empty. The gaps are those that no entry
+// declares lost or, with an error, all of them.
 func (x extension) span(raw [][]byte) (*Log, []Gap, error) {
-	var entries []Entry // newest first
+	entries := make([]Entry, 0, len(raw)) // newest first
 	var gaps []Gap
 	want, known := "", false // the hash of the next entry to check, if known
 	head := x.head
@@ -89,17 +69,17 @@ func (x extension) span(raw [][]byte) (*Log, []Gap, error) {
 		}
 		want, known = "", false
 	}
-	if known && want != x.head {
-		return nil, nil, journal.Faulty(x.Channel, x.last()+1, "entry %d of %s does not match the hash of the one before it", x.last()+1, x.Channel)
+	slices.Reverse(entries)
+	slices.Reverse(gaps)
+	if known && want != x.head && !x.loose {
+		return nil, gaps, journal.Faulty(x.Channel, x.last()+1, "entry %d of %s does not match the hash of the one before it", x.last()+1, x.Channel)
 	}
 	if !known && len(entries) > 0 {
 		longer.precede(x.last(), x.head)
 	}
-	slices.Reverse(entries)
-	slices.Reverse(gaps)
 	longer.thorough = longer.thorough || len(gaps) > 0 // no hash connects what is before one
 	if err := longer.admit(entries, head); err != nil {
-		return nil, nil, x.needs(err, entries, gaps)
+		return nil, gaps, x.needs(err, entries, gaps)
 	}
 	gaps = slices.DeleteFunc(gaps, func(g Gap) bool { return longer.declares(g.Lost) })
 	return longer.Log, gaps, nil

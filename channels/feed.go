@@ -86,15 +86,9 @@ func (r Repository) Follow(ctx context.Context, log *Log, raw [][]byte) (*Log, e
 	}
 	shorter := r.extension(log)
 	shorter.thorough = true
-	var longer *Log
-	var err error
-	if lost := slices.ContainsFunc(raw, func(data []byte) bool { return len(data) == 0 }); lost {
-		var gaps []Gap
-		if longer, gaps, err = shorter.span(raw); err == nil && len(gaps) > 0 {
-			err = gaps[0].Problem
-		}
-	} else {
-		longer, err = shorter.join(raw)
+	longer, gaps, err := shorter.span(raw)
+	if err == nil && len(gaps) > 0 {
+		err = gaps[0].Problem
 	}
 	if err != nil {
 		return nil, err

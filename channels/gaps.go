@@ -67,39 +67,39 @@ func (s Salvage) Examine(ctx context.Context, channel string) (*Log, []Gap, erro
 	if err := CheckName(channel); err != nil {
 		return nil, nil, err
 	}
-	return s.r.journal(channel).around(ctx, s.r.extension(&Log{Channel: channel}))
-}
-
-// around extends a log by the entries that follow it, skipping missing ones.
-func (c chain) around(ctx context.Context, log extension) (*Log, []Gap, error) {
-	found, err := c.Numbers(ctx, log.last(), log.fed)
+	j := s.r.journal(channel)
+	found, err := j.Numbers(ctx, 0, false)
 	if err != nil {
 		return nil, nil, err
 	}
-	present := found.Numbers
-	if len(present) == 0 {
-		same := *log.Log
-		same.note(found)
-		return &same, nil, nil
+	log, gaps, failed, err := j.extend(ctx, s.r.extension(&Log{Channel: channel}), found, false)
+	if failed != nil {
+		return nil, nil, failed
 	}
-	newest := present[len(present)-1]
-	if newest-log.last() > journal.MaxEntries {
-		return nil, nil, journal.Faulty(log.Channel, newest, "entries up to %d of %s are missing", newest-1, log.Channel)
+	return log, gaps, err
+}
+
+// extend adds the entries of a listing to a log, but for missing ones. With packed it reads them
+// from segments if none is missing: no hash proves what a segment has before a gap. If the store
+// fails in between, failed says why, and the log ends before the first entry that was not read.
+func (c chain) extend(ctx context.Context, log extension, found journal.Listing, packed bool) (longer *Log, gaps []Gap, failed, err error) {
+	raw, err := c.Slots(log.last(), found.Numbers)
+	if err != nil {
+		return nil, nil, nil, err
 	}
-	raw := make([][]byte, newest-log.last())
-	for i := range raw {
-		if _, ok := slices.BinarySearch(present, log.last()+uint64(i)+1); !ok {
-			raw[i] = []byte{} // ReadEntries passes over it
-		}
+	packed = packed && len(raw) == len(found.Numbers) && c.ReadSegments(ctx, log.last(), raw)
+	failed = c.ReadEntries(ctx, log.last(), raw)
+	if end := slices.IndexFunc(raw, func(data []byte) bool { return data == nil }); end >= 0 {
+		raw = raw[:end]
 	}
-	if err := c.ReadEntries(ctx, log.last(), raw); err != nil {
-		return nil, nil, err
+	longer, gaps, err = log.span(raw)
+	if packed && (err != nil || len(gaps) > 0) { // a segment may not be the log's
+		return c.extend(ctx, log, found, false)
 	}
-	longer, gaps, err := log.span(raw)
 	if err == nil {
 		longer.note(found)
 	}
-	return longer, gaps, err
+	return longer, gaps, failed, err
 }
 
 // declares reports whether an entry declares these entries lost.

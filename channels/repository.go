@@ -126,58 +126,34 @@ func (r Repository) Extend(ctx context.Context, log *Log) (*Log, error) {
 	if err := CheckName(log.Channel); err != nil {
 		return nil, err
 	}
-	known := log.last()
-	j := r.journal(log.Channel)
-	count, found, err := j.Count(ctx, known, log.fed)
-	if errors.Is(err, ErrLog) {
-		return r.past(ctx, log, err)
-	}
+	j, signed := r.journal(log.Channel), r.Trust[log.Channel].Operators != nil
+	found, err := j.Numbers(ctx, log.last(), log.fed)
 	if err != nil {
 		return nil, err
 	}
-	raw := make([][]byte, count-known)
-	shorter := r.extension(log)
-	packed := j.ReadSegments(ctx, known, raw)
-	failed := j.ReadEntries(ctx, known, raw)
-	longer, err := shorter.join(raw)
-	if err != nil && packed { // a segment that is not the log's
-		raw = make([][]byte, len(raw))
-		failed = j.ReadEntries(ctx, known, raw)
-		longer, err = shorter.join(raw)
-	}
-	if errors.Is(err, ErrLog) && failed == nil {
-		return r.past(ctx, log, err)
+	longer, gaps, failed, err := j.extend(ctx, r.extension(log), found, true)
+	switch {
+	case errors.Is(err, ErrLog):
+		if len(gaps) > 0 {
+			err = fault.Worse(gaps[0].Problem, err)
+		}
+		return nil, fault.Accuse(err, signed || errors.Is(err, ErrUnsigned), false)
+	case err == nil && len(gaps) > 0:
+		err = cmp.Or(failed, fault.Accuse(gaps[0].Problem, signed, gaps[0].Hash != ""))
 	}
 	if err == nil {
-		longer.note(found)
 		err = r.believe(ctx, log, longer)
 	}
-	if err == nil && r.Seen != nil {
+	if err == nil && failed == nil && r.Seen != nil {
 		var seen Position
 		if seen, err = r.Seen(ctx, log.Channel); err == nil {
-			err = longer.GoesOn(seen, r.Trust[log.Channel].Operators != nil)
+			err = longer.GoesOn(seen, signed)
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
 	return longer, failed
-}
-
-// past reads a log past the entries that a later one says to be lost; broken is why it
-// could not be read without.
-func (r Repository) past(ctx context.Context, log *Log, broken error) (*Log, error) {
-	longer, gaps, err := r.journal(log.Channel).around(ctx, r.extension(log))
-	signed := r.Trust[log.Channel].Operators != nil
-	switch {
-	case errors.Is(err, ErrLog):
-		return nil, fault.Accuse(fault.Worse(broken, err), signed || errors.Is(err, ErrUnsigned), false)
-	case err != nil:
-		return nil, err
-	case len(gaps) > 0:
-		return nil, fault.Accuse(gaps[0].Problem, signed, gaps[0].Hash != "")
-	}
-	return longer, r.believe(ctx, log, longer)
 }
 
 // believe checks what the entries alone don't prove: the configured operators, the logs of

@@ -76,9 +76,27 @@ type Journal struct {
 // SideBySide is how many entries are read at once.
 const SideBySide = 32
 
+// Slots returns room for the bytes of the entries behind entry known, up to the last of some
+// numbers: nil for each of the numbers, and empty for the others, which are missing. A *fault.Fault
+// that wraps ErrLog if there is too much room.
+func (j Journal) Slots(known uint64, numbers []uint64) ([][]byte, error) {
+	if len(numbers) == 0 {
+		return nil, nil
+	}
+	newest := numbers[len(numbers)-1]
+	if newest-known > MaxEntries {
+		return nil, Faulty(j.Channel, newest, "entries up to %d of %s are missing", newest-1, j.Channel)
+	}
+	raw := slices.Repeat([][]byte{{}}, int(newest-known))
+	for _, n := range numbers {
+		raw[n-known-1] = nil
+	}
+	return raw, nil
+}
+
 // ReadEntries fills in the bytes of the entries behind entry known that are nil. Those
-// that are being read when one fails are still read: a log that is too long for the
-// patience of a caller grows with each attempt.
+// that are being read when one fails are still read: a log that takes longer to read than
+// a caller waits grows with each attempt.
 func (j Journal) ReadEntries(ctx context.Context, known uint64, raw [][]byte) error {
 	var group errgroup.Group
 	var failed atomic.Bool
@@ -101,18 +119,6 @@ func (j Journal) ReadEntries(ctx context.Context, known uint64, raw [][]byte) er
 		})
 	}
 	return group.Wait()
-}
-
-// Count returns the number of the newest entry. Entries up to known exist, of a log that was
-// fed or not; those behind it are checked for gaps.
-func (j Journal) Count(ctx context.Context, known uint64, fed bool) (uint64, Listing, error) {
-	found, err := j.Numbers(ctx, known, fed)
-	for i, sequence := range found.Numbers {
-		if want := known + uint64(i) + 1; sequence != want {
-			return 0, found, Faulty(j.Channel, want, "entry %d of %s is missing", want, j.Channel)
-		}
-	}
-	return known + uint64(len(found.Numbers)), found, err
 }
 
 // Numbers lists the entries after entry known that count; fed says whether the log was fed up

@@ -16,15 +16,9 @@ func (j Journal) Raw(ctx context.Context, after uint64) ([][]byte, error) {
 	if err != nil || len(found.Numbers) == 0 {
 		return nil, err
 	}
-	newest := found.Numbers[len(found.Numbers)-1]
-	if newest-after > MaxEntries {
-		return nil, fmt.Errorf("%w: entries up to %d of %s are missing", ErrLog, newest-1, j.Channel)
-	}
-	lost := make([][]byte, newest-after)
-	for i := range lost {
-		if _, ok := slices.BinarySearch(found.Numbers, after+uint64(i)+1); !ok {
-			lost[i] = []byte{} // ReadEntries passes over it
-		}
+	lost, err := j.Slots(after, found.Numbers)
+	if err != nil {
+		return nil, err
 	}
 	raw := slices.Clone(lost)
 	packed := j.ReadSegments(ctx, after, raw)

@@ -38,7 +38,7 @@ func (j Journal) segments(ctx context.Context, known, newest uint64) ([]uint64, 
 }
 
 // ReadSegments fills in the entries behind entry known that segments have. What can't
-// be read or unpacked stays nil. It reports whether any was filled in.
+// be read or unpacked stays as it is. It reports whether any was filled in.
 func (j Journal) ReadSegments(ctx context.Context, known uint64, raw [][]byte) bool {
 	if len(raw) < segment.Entries {
 		return false
