@@ -1,6 +1,7 @@
 package channels
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -134,17 +135,8 @@ func (x extension) lacks(e *Entry) (has, needs int, err error) {
 	case e.Action == Follow && e.Leader != "" && e.From == force.Follows && has < needs:
 		led, needs, err := x.lacksLeader(e)
 		return max(has, led), needs, err // its own operators may sign it, too
-	case e.Action == Pause && x.isPause(e):
-		for _, key := range force.Servers {
-			if slices.Contains(e.signers, key) {
-				has++
-			}
-		}
-		needs = 1
-	case e.Action == Prune && x.stays(e):
-		needs = 1
-	case e.Action == Rollback && x.isBack(e):
-		needs = force.Rollbacks
+	case e.Action == Pause && x.isPause(e), e.Action == Prune && x.stays(e), e.Action == Rollback && x.isBack(e):
+		has, needs = force.CountFor(e.Action, e.signers)
 	}
 	return has, needs, nil
 }
@@ -174,10 +166,12 @@ func (x extension) admits(e *Entry) error {
 	if err == nil && has < needs {
 		err = fmt.Errorf("%w: %d of %d", ErrUnsigned, has, needs)
 	}
-	if err != nil {
-		return fmt.Errorf("entry %d of %s: %w", e.Sequence, x.Channel, err)
-	}
-	return nil
+	return err
+}
+
+// refused returns the fault of an entry that can't be accepted.
+func (l *Log) refused(e *Entry, err error) error {
+	return journal.Faulty(l.Channel, e.Sequence, "entry %d of %s: %w", e.Sequence, l.Channel, err)
 }
 
 // admit appends entries if they have the signatures that they need. head is the hash of the
@@ -199,17 +193,17 @@ func (x extension) admit(entries []Entry, head string) error {
 	if err != nil {
 		return err
 	}
-	if err := readAllSigners(x.Channel, entries[voucher+1:]); err != nil {
+	if err := x.readSigners(entries[voucher+1:]); err != nil {
 		return err
 	}
 	for i := range entries {
 		if i > voucher {
 			if err := x.admits(&entries[i]); err != nil {
-				return journal.Faulty(x.Channel, entries[i].Sequence, "%w", err)
+				return x.refused(&entries[i], err)
 			}
 		}
 		if err := entries[i].settle(); err != nil {
-			return journal.Faulty(x.Channel, entries[i].Sequence, "entry %d of %s: %w", entries[i].Sequence, x.Channel, err)
+			return x.refused(&entries[i], err)
 		}
 		x.Entries = append(x.Entries, entries[i])
 		x.operators = forces[i]
@@ -225,12 +219,8 @@ func (x extension) forces(entries []Entry) ([]*Operators, error) {
 	so := extension{Log: &Log{Channel: x.Channel, operators: x.operators}, trust: x.trust}
 	for i := range entries {
 		if e := &entries[i]; e.Operators != nil {
-			err := e.readSigners()
-			if err == nil {
-				err = so.admits(e)
-			}
-			if err != nil {
-				return nil, journal.Faulty(x.Channel, e.Sequence, "entry %d of %s: %w", e.Sequence, x.Channel, err)
+			if err := cmp.Or(e.readSigners(), so.admits(e)); err != nil {
+				return nil, x.refused(e, err)
 			}
 			so.operators = e.Operators
 		}
@@ -248,7 +238,7 @@ func (x extension) voucher(entries []Entry, forces []*Operators) (int, error) {
 			continue
 		}
 		if err := e.readSigners(); err != nil {
-			return 0, journal.Faulty(x.Channel, e.Sequence, "entry %d of %s: %w", e.Sequence, x.Channel, err)
+			return 0, x.refused(e, err)
 		}
 		if force.Count(e.signers) >= force.Approvals && x.configured(e) {
 			return i, nil

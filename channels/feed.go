@@ -1,7 +1,6 @@
 package channels
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -138,19 +137,6 @@ func (r Repository) Feed(ctx context.Context, log *Log, raw [][]byte) error {
 		return err
 	}
 	return c.put(ctx, first+uint64(opening), raw[opening])
-}
-
-// put writes the bytes of an entry, or accepts the same.
-func (c chain) put(ctx context.Context, sequence uint64, data []byte) error {
-	key := journal.Key(c.Channel, sequence)
-	_, err := c.Store.Create(ctx, key, bytes.NewReader(data), int64(len(data)), journal.Attributes)
-	if errors.Is(err, fs.ErrExist) {
-		return c.compare(ctx, key, data)
-	}
-	if err != nil {
-		return fmt.Errorf("write entry %d of %s: %w", sequence, c.Channel, err)
-	}
-	return nil
 }
 
 // SequenceIn returns the channel and the number in the key of an entry; ok is false for

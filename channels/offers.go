@@ -110,7 +110,7 @@ func Foreign(m manifest.Manifest, check func(data []byte) error) (*Offers, error
 	return &Offers{shown: shown}, nil
 }
 
-// checked reads a manifest as clients do, after check has accepted its bytes.
+// checked reads a manifest as clients do, after check, which may be nil, has accepted its bytes.
 func checked(m manifest.Manifest, check func(data []byte) error) (*manifest.Response, error) {
 	data, err := m.Encode()
 	if err == nil && check != nil {
@@ -118,15 +118,6 @@ func checked(m manifest.Manifest, check func(data []byte) error) (*manifest.Resp
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", m.Version, err)
-	}
-	return manifest.ParseResponse(data)
-}
-
-// response reads a manifest as clients do.
-func response(m manifest.Manifest) (*manifest.Response, error) {
-	data, err := m.Encode()
-	if err != nil {
-		return nil, err
 	}
 	return manifest.ParseResponse(data)
 }

@@ -102,6 +102,26 @@ func (o *Operators) Count(signers []string) (n int) {
 	return n
 }
 
+// CountFor is Count for a kind of move that may need fewer signatures than others, with how many
+// it needs. Servers count for a pause.
+func (o *Operators) CountFor(action Action, signers []string) (has, needs int) {
+	has = o.Count(signers)
+	switch action {
+	case Rollback:
+		return has, o.Rollbacks
+	case Prune:
+		return has, 1
+	case Pause:
+		for _, key := range o.Servers {
+			if slices.Contains(signers, key) {
+				has++
+			}
+		}
+		return has, 1
+	}
+	return has, o.Approvals
+}
+
 // Trust is what a reader knows of a channel's operators apart from its log. The zero value
 // accepts logs without operators, and any operators that a log names.
 type Trust struct {
@@ -188,15 +208,15 @@ func (e *Entry) readSigners() error {
 	return nil
 }
 
-// readAllSigners is readSigners of many entries, side by side.
-func readAllSigners(channel string, entries []Entry) error {
+// readSigners finds out who signed entries of the log, side by side.
+func (l *Log) readSigners(entries []Entry) error {
 	var group errgroup.Group
 	group.SetLimit(journal.SideBySide / 4)
 	for i := range entries {
 		if e := &entries[i]; len(e.Signatures) > 0 {
 			group.Go(func() error {
 				if err := e.readSigners(); err != nil {
-					return journal.Faulty(channel, e.Sequence, "entry %d of %s: %w", e.Sequence, channel, err)
+					return l.refused(e, err)
 				}
 				return nil
 			})

@@ -135,7 +135,7 @@ func (r *Release) check(sequence uint64) error {
 	if !digest.MatchString(r.Record) {
 		return fmt.Errorf("the record of %s is named by %.70q, which is no SHA-256", r.Version, r.Record)
 	}
-	_, err := response(r.Render(anywhere, sequence))
+	_, err := checked(r.Render(anywhere, sequence), nil)
 	return err
 }
 

@@ -241,7 +241,10 @@ func (r Repository) Enter(ctx context.Context, log *Log, e Entry) (*Log, error) 
 		return nil, err
 	}
 	longer := r.extension(log).copied()
-	if err := cmp.Or(longer.admits(&e), e.Timely(), longer.vouchedWith(e)); err != nil {
+	if err := cmp.Or(longer.admits(&e), e.Timely()); err != nil {
+		return nil, fmt.Errorf("entry %d of %s: %w", e.Sequence, log.Channel, err)
+	}
+	if err := longer.vouchedWith(e); err != nil {
 		return nil, err
 	}
 	now, err := r.Store.Now(ctx)
@@ -291,16 +294,21 @@ func (c chain) create(ctx context.Context, e Entry) (hashed string, err error) {
 	if _, err := decodeEntry(data); err != nil {
 		return "", fmt.Errorf("the entry could not be read back: %w", err)
 	}
-	key := journal.Key(c.Channel, e.Sequence)
-	_, err = c.Store.Create(ctx, key, bytes.NewReader(data), int64(len(data)), journal.Attributes)
+	return journal.Hash(data), c.put(ctx, e.Sequence, data)
+}
+
+// put writes the bytes of an entry, unless they stand there already. A *ConflictError if another
+// entry has its number.
+func (c chain) put(ctx context.Context, sequence uint64, data []byte) error {
+	key := journal.Key(c.Channel, sequence)
+	_, err := c.Store.Create(ctx, key, bytes.NewReader(data), int64(len(data)), journal.Attributes)
 	if errors.Is(err, fs.ErrExist) {
-		err = c.compare(ctx, key, data)
-	} else if err != nil && c.compare(ctx, key, data) == nil {
-		err = nil // only the answer was lost
-	} else if err != nil {
-		err = fmt.Errorf("write entry %d of %s: %w", e.Sequence, c.Channel, err)
+		return c.compare(ctx, key, data)
 	}
-	return journal.Hash(data), err
+	if err != nil && c.compare(ctx, key, data) != nil { // else only the answer was lost
+		return fmt.Errorf("write entry %d of %s: %w", sequence, c.Channel, err)
+	}
+	return nil
 }
 
 // compare accepts an entry of ours that was written though the answer was lost; an

@@ -100,7 +100,11 @@ func (m *mender) inForce(sequence uint64) (force *channels.Operators) {
 // was made, or of the configured ones: as many as any move needs or, with fewer, as many as
 // this kind of move needs. If no operators are known, every signature in the log counts.
 func (m *mender) carries(o *option, fewer bool) bool {
-	if !o.ok || len(o.entry.Signatures) == 0 || o.entry.Timely() != nil || len(o.entry.Signers()) == 0 {
+	if !o.ok || len(o.entry.Signatures) == 0 || o.entry.Timely() != nil {
+		return false
+	}
+	signers := o.entry.Signers()
+	if len(signers) == 0 {
 		return false
 	}
 	m.know()
@@ -114,33 +118,15 @@ func (m *mender) carries(o *option, fewer bool) bool {
 			continue
 		}
 		nobody = false
-		if has, needs := count(o, force, fewer); has >= needs {
+		has, needs := force.Count(signers), force.Approvals
+		if fewer {
+			has, needs = force.CountFor(o.entry.Action, signers)
+		}
+		if has >= needs {
 			return true
 		}
 	}
 	return nobody
-}
-
-// count returns how many signatures of operators an option has, and how many are needed: by any
-// move or, with fewer, by its kind of move.
-func count(o *option, force *channels.Operators, fewer bool) (has, needs int) {
-	signers := o.entry.Signers()
-	has, needs = force.Count(signers), force.Approvals
-	switch {
-	case !fewer:
-	case o.entry.Action == channels.Rollback:
-		needs = force.Rollbacks
-	case o.entry.Action == channels.Prune:
-		needs = 1
-	case o.entry.Action == channels.Pause:
-		needs = 1
-		for _, key := range force.Servers {
-			if slices.Contains(signers, key) {
-				has++
-			}
-		}
-	}
-	return has, needs
 }
 
 // refused reports whether an option follows the newest entry of a log but lacks signatures that
