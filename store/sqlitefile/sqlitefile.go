@@ -125,12 +125,6 @@ func (f *File) Close() error {
 // Row is *sql.Row or *sql.Rows.
 type Row = interface{ Scan(into ...any) error }
 
-// Query calls scan with each row of a query.
-func Query(ctx context.Context, tx *sql.Tx, scan func(Row) error, query string, args ...any) error {
-	rows, err := tx.QueryContext(ctx, query, args...)
-	return Scan(rows, err, scan)
-}
-
 // Scan calls scan with each row of what a query has returned.
 func Scan(rows *sql.Rows, err error, scan func(Row) error) error {
 	if err != nil {

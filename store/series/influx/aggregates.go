@@ -77,7 +77,7 @@ func (b *batch) wantAggregate(want series.Want, kind series.Kind) {
 }
 
 // planOf returns the plan that fetches a piece.
-func (b *batch) planOf(p piece) *plan {
+func (b *batch) planOf(p piece) plan {
 	if p.rolled {
 		return b.old
 	}
@@ -91,7 +91,7 @@ func (b *batch) aggregate(want series.Want, kind series.Kind) (number float64, f
 	figures := make([]figure, len(functions))
 	for _, p := range pieces {
 		for i, function := range functions {
-			figures[i].join(function, b.planOf(p).cells[p.cell(want.Key, kind, function)])
+			figures[i].join(function, b.planOf(p)[p.cell(want.Key, kind, function)])
 		}
 	}
 	first := figures[0]

@@ -31,7 +31,7 @@ func (s *Store) values(ctx context.Context, database string, wants []series.Want
 	if err != nil {
 		return nil, err
 	}
-	b := &batch{now: s.now(), memory: m, writes: m.count(), kinds: kinds, lasts: map[series.Key]*search{}, first: newPlan(len(wants)), old: newPlan(0)}
+	b := &batch{now: s.now(), memory: m, writes: m.count(), kinds: kinds, lasts: map[series.Key]*search{}, first: make(plan, len(wants)), old: plan{}}
 	if slices.ContainsFunc(wants, func(w series.Want) bool { return w.Aggregate != series.Last && w.Window > series.MinRetention }) {
 		if b.rollups, err = s.rollups(ctx, database, m); err != nil {
 			return nil, err
@@ -39,13 +39,13 @@ func (s *Store) values(ctx context.Context, database string, wants []series.Want
 		b.rollups.remember(kinds, keys)
 	}
 	b.begin(wants)
-	for p := b.next(); len(p.cells) > 0; p = b.next() {
+	for p := b.next(b.first); len(p) > 0; p = b.next(plan{}) {
 		if err := s.fetch(ctx, database, p); err != nil {
 			return nil, err
 		}
 		b.take(p)
 	}
-	if len(b.old.cells) > 0 {
+	if len(b.old) > 0 {
 		err := s.fetch(ctx, s.server.rollupsOf(database), b.old)
 		if s.bereft(ctx, m, b.rollups, err) {
 			return s.values(ctx, database, wants)
@@ -62,12 +62,9 @@ func (s *Store) values(ctx context.Context, database string, wants []series.Want
 }
 
 // fetch runs a plan in one request.
-func (s *Store) fetch(ctx context.Context, database string, p *plan) error {
+func (s *Store) fetch(ctx context.Context, database string, p plan) error {
 	q := s.server.query()
-	statements := p.statements(q.gemini)
-	for _, st := range statements {
-		st.write(&q)
-	}
+	statements := p.statements(&q)
 	rows, err := s.server.ask(ctx, database, q)
 	if err != nil {
 		return err
@@ -87,11 +84,10 @@ type batch struct {
 	writes int                        // at its beginning
 	kinds  map[series.Key]series.Kind // of those wanted
 	lasts  map[series.Key]*search
-	first  *plan // with the aggregates too
-	asked  bool
+	first  plan // with the aggregates too
 
 	rollups rollups // where a window reaches far back
-	old     *plan   // of what rollups stand for
+	old     plan    // of what rollups stand for
 }
 
 // search is the search for the last value of a key.
@@ -134,14 +130,8 @@ func (b *batch) lastCell(k series.Key, s *search) cell {
 	return cell{function: "last", timed: s.timed || s.rung > 0, kind: b.kinds[k], since: b.since(ladder[s.rung]), until: b.now.UnixNano(), Key: k}
 }
 
-// next plans the next request: the last values that are still missing and, in the
-// first request, the aggregates.
-func (b *batch) next() *plan {
-	p := b.first
-	if b.asked {
-		p = newPlan(0)
-	}
-	b.asked = true
+// next adds the last values that are still missing to the plan of the next request.
+func (b *batch) next(p plan) plan {
 	for k, search := range b.lasts {
 		if !search.done {
 			p.want(b.lastCell(k, search))
@@ -151,13 +141,13 @@ func (b *batch) next() *plan {
 }
 
 // take records what a plan has fetched and advances the searches.
-func (b *batch) take(p *plan) {
+func (b *batch) take(p plan) {
 	for k, search := range b.lasts {
 		if search.done {
 			continue
 		}
 		c := b.lastCell(k, search)
-		search.figure = p.cells[c]
+		search.figure = p[c]
 		switch {
 		case search.found:
 			search.done = true

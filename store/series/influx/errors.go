@@ -32,8 +32,7 @@ func (s *server) translate(ctx context.Context, err error) error {
 	if ctx.Err() != nil && isCancelled(err) {
 		return ctx.Err()
 	}
-	var large *http.MaxBytesError
-	if errors.As(err, &large) {
+	if large, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return fmt.Errorf("%s: the answer is %w: more than %d bytes", s.place, series.ErrTooLarge, large.Limit)
 	}
 	for _, known := range []error{series.ErrKind, series.ErrUnavailable, series.ErrNoDatabase, series.ErrExpired, series.ErrName, series.ErrInvalid, ErrOrg} {
@@ -41,8 +40,7 @@ func (s *server) translate(ctx context.Context, err error) error {
 			return fmt.Errorf("%s: %w", s.place, err)
 		}
 	}
-	var refused *client.Error
-	if errors.As(err, &refused) && refused.StatusCode != 0 {
+	if refused, ok := errors.AsType[*client.Error](err); ok && refused.StatusCode != 0 {
 		return fmt.Errorf("%s: %w (status %d: %.200q)", s.place, s.meaning(refused), refused.StatusCode, refused.Message)
 	}
 	if isSlow(err) {
@@ -51,29 +49,28 @@ func (s *server) translate(ctx context.Context, err error) error {
 	if isMalformed(err) {
 		return fmt.Errorf("%s does not answer like InfluxDB: %w: %w", s.place, series.ErrUnavailable, err)
 	}
-	var request *url.Error
-	if errors.As(err, &request) {
+	if request, ok := errors.AsType[*url.Error](err); ok {
 		err = request.Err // whose text does not repeat the URL
 	}
 	return fmt.Errorf("%s: %w: %w", s.place, series.ErrUnavailable, err)
 }
 
 func isCancelled(err error) bool {
-	var ne net.Error
-	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.As(err, &ne)
+	_, network := errors.AsType[net.Error](err)
+	return network || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
 // isSlow reports whether a wait for an answer ended: the server took the connection.
 func isSlow(err error) bool {
-	var ne net.Error
-	var op *net.OpError
-	return errors.As(err, &ne) && ne.Timeout() && (!errors.As(err, &op) || op.Op != "dial")
+	wait, ok := errors.AsType[net.Error](err)
+	op, isOp := errors.AsType[*net.OpError](err)
+	return ok && wait.Timeout() && !(isOp && op.Op == "dial")
 }
 
 func isMalformed(err error) bool {
-	var syntax *json.SyntaxError
-	var kind *json.UnmarshalTypeError
-	return errors.As(err, &syntax) || errors.As(err, &kind) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+	_, syntax := errors.AsType[*json.SyntaxError](err)
+	_, kind := errors.AsType[*json.UnmarshalTypeError](err)
+	return syntax || kind || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 // errHidden is what a 2.x says for both.

@@ -173,8 +173,10 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// testDown takes the server away and gives it back, under load.
-func testDown(t *testing.T, server *servertest.InfluxDB) {
+// TestDown takes a server away and gives it back, under load. It has one of its own: many
+// databases take long to load.
+func TestDown(t *testing.T) {
+	server := servertest.StartInfluxDB(t)
 	s, _, c := watched(t, server, "down")
 	direct := open(t, Options{URL: server.URL, Now: c.now})
 	put(t, s, "down", "m", "f", 1.5, c.Add(-time.Minute))

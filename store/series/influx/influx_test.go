@@ -32,7 +32,6 @@ func TestContract(t *testing.T) {
 	t.Run("OwnRetention", func(t *testing.T) { testOwnRetention(t, Options{URL: server.URL}) })
 	t.Run("RollupsDropped", func(t *testing.T) { testRollupsDropped(t, Options{URL: server.URL}) })
 	t.Run("Resumes", func(t *testing.T) { testResumes(t, server) })
-	t.Run("Down", func(t *testing.T) { testDown(t, server) })
 }
 
 func TestContract2(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"tsmon/store/series"
@@ -30,56 +29,60 @@ type figure struct {
 }
 
 // plan is a set of cells, which one request fetches.
-type plan struct {
-	cells map[cell]figure
-}
-
-// newPlan returns a plan with room for a number of cells.
-func newPlan(cells int) *plan { return &plan{make(map[cell]figure, cells)} }
+type plan map[cell]figure
 
 // want adds a cell.
-func (p *plan) want(c cell) { p.cells[c] = figure{} }
+func (p plan) want(c cell) { p[c] = figure{} }
 
-// statement fetches the same cells, which have the same bounds, of several
-// measurements.
+// statement fetches the same columns of several measurements.
 type statement struct {
-	cells        []cell // of the first measurement
-	measurements []string
+	columns, where string
+	measurements   []string          // as q.bind returns them
+	cells          map[string][]cell // by measurement, in the order of columns
 }
 
-// statements lays out the plan. Cells of a statement have the same WHERE clause, and
-// measurements with the same cells share a statement. A last value whose time is
-// wanted has a statement of its own, since only there the server returns the time, and
-// each measurement if they stay apart.
-func (p *plan) statements(apart bool) []*statement {
+// statements adds the statements of the plan to q. Cells of a statement have the same WHERE
+// clause, and measurements with the same cells share a statement. A last value whose time
+// is wanted has a statement of its own, since only there the server returns the time.
+func (p plan) statements(q *query) []*statement {
 	groups := map[string]*statement{}
 	var all []*statement
-	for _, cells := range alike(slices.SortedFunc(maps.Keys(p.cells), compareCells)) {
-		id := identify(cells)
-		if apart {
-			id += " " + cells[0].Measurement
+	for _, cells := range alike(slices.SortedFunc(maps.Keys(p), compareCells)) {
+		measurement := cells[0].Measurement
+		st := &statement{cells: map[string][]cell{}}
+		st.columns, st.where = clauses(q, cells)
+		id := st.columns + "\n" + st.where
+		if q.gemini { // which fails a statement for one measurement that is gone
+			id += "\n" + measurement
 		}
 		if groups[id] == nil {
-			groups[id] = &statement{cells: cells}
-			all = append(all, groups[id])
+			groups[id] = st
+			all = append(all, st)
 		}
-		groups[id].measurements = append(groups[id].measurements, cells[0].Measurement)
+		st = groups[id]
+		st.measurements = append(st.measurements, q.bind(measurement))
+		st.cells[measurement] = cells
+	}
+	for _, st := range all {
+		q.add("SELECT " + st.columns + " FROM " + strings.Join(st.measurements, ", ") + " WHERE " + st.where)
 	}
 	return all
 }
 
-// identify returns a text that is equal for cells that differ only in measurement.
-func identify(cells []cell) string {
-	var id []byte
+// clauses returns what a statement for cells of one measurement selects, and where.
+func clauses(q *query, cells []cell) (columns, where string) {
+	var functions []string
 	for _, c := range cells {
-		id = append(id, c.function...)
-		id = strconv.AppendInt(append(id, ' '), c.since, 10)
-		id = strconv.AppendInt(append(id, ' '), c.until, 10)
-		id = strconv.AppendBool(append(id, ' ', byte('0'+c.kind)), c.onlyTrue)
-		id = strconv.AppendBool(id, c.timed)
-		id = strconv.AppendQuote(id, c.Field)
+		functions = append(functions, c.function+"("+typed(q, c.Field, c.kind)+")")
 	}
-	return string(id)
+	first := cells[0]
+	if first.onlyTrue {
+		where = typed(q, first.Field, first.kind) + " = true AND "
+	}
+	if first.since != 0 {
+		where += fmt.Sprintf("time > %d AND ", first.since)
+	}
+	return strings.Join(functions, ", "), where + fmt.Sprintf("time <= %d", first.until)
 }
 
 // alike groups sorted cells by statement.
@@ -96,8 +99,10 @@ func alike(cells []cell) (groups [][]cell) {
 func (c cell) alone() bool { return c.timed || c.onlyTrue }
 
 func compareCells(a, b cell) int {
-	return cmp.Or(strings.Compare(a.Measurement, b.Measurement), order(a.alone(), b.alone()), order(a.onlyTrue, b.onlyTrue), cmp.Compare(a.since, b.since), cmp.Compare(a.until, b.until), strings.Compare(a.function, b.function), strings.Compare(a.Field, b.Field),
-		cmp.Compare(a.kind, b.kind))
+	return cmp.Or(
+		strings.Compare(a.Measurement, b.Measurement), order(a.alone(), b.alone()), order(a.onlyTrue, b.onlyTrue),
+		cmp.Compare(a.since, b.since), cmp.Compare(a.until, b.until),
+		strings.Compare(a.function, b.function), strings.Compare(a.Field, b.Field), cmp.Compare(a.kind, b.kind))
 }
 
 // order sorts false before true.
@@ -109,27 +114,6 @@ func order(a, b bool) int {
 		return 1
 	}
 	return -1
-}
-
-// write adds a statement to a query.
-func (st *statement) write(q *query) {
-	var columns, from []string
-	for _, c := range st.cells {
-		columns = append(columns, c.function+"("+typed(q, c.Field, c.kind)+")")
-	}
-	for _, m := range st.measurements {
-		from = append(from, q.bind(m))
-	}
-	var where strings.Builder
-	first := st.cells[0]
-	if first.onlyTrue {
-		where.WriteString(typed(q, first.Field, first.kind) + " = true AND ")
-	}
-	if first.since != 0 {
-		fmt.Fprintf(&where, "time > %d AND ", first.since)
-	}
-	fmt.Fprintf(&where, "time <= %d", first.until)
-	q.add("SELECT " + strings.Join(columns, ", ") + " FROM " + strings.Join(from, ", ") + " WHERE " + where.String())
 }
 
 // typed returns a field with a cast to its kind. Integers are read as floats, so
@@ -148,19 +132,16 @@ func typed(q *query, field string, kind series.Kind) string {
 }
 
 // fill reads the cells of a statement from its rows.
-func (p *plan) fill(st *statement, rows []row) error {
+func (p plan) fill(st *statement, rows []row) error {
 	for _, r := range rows {
-		if len(r.Values) != 1 || len(r.Values[0]) != 1+len(st.cells) {
+		cells := st.cells[r.Name]
+		if len(cells) == 0 || len(r.Values) != 1 || len(r.Values[0]) != 1+len(cells) {
 			return errIncomplete
 		}
 		when, ok := nanoseconds(r.Values[0][0])
-		for i, c := range st.cells {
-			c.Measurement = r.Name
-			if _, wanted := p.cells[c]; !wanted {
-				return errIncomplete
-			}
+		for i, c := range cells {
 			if n, found := number(r.Values[0][1+i]); found && ok {
-				p.cells[c] = figure{n, when, true}
+				p[c] = figure{n, when, true}
 			}
 		}
 	}

@@ -101,10 +101,13 @@ func (s *server) ask(ctx context.Context, database string, q query) ([][]row, er
 	if database != "" {
 		form.Set("db", database)
 	}
-	service := s.client.HTTPService()
+	timeout := s.timeout
 	if q.patient {
-		service = s.patient.HTTPService()
+		timeout = max(timeout, patientTime)
 	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	service := s.client.HTTPService()
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, service.ServerURL()+"query", strings.NewReader(form.Encode()))
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package influx
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,11 +13,11 @@ import (
 	"tsmon/store/series"
 )
 
-// What the values of a database amount to lies in a second one, named as
-// server.rollupsOf says, under the same measurements. A field has the fields .count, .sum, .min and .max
-// there, a boolean one .count, .last and .sum, which is how many are true, each with a value
-// for each part of an hour. The
-// measurement of progress tells up to when that is done, and for which parts.
+// What the values of a database amount to lies in a second one, which server.rollupsOf
+// names, under the same measurements. A field has the fields .count, .sum, .min and .max
+// there; a boolean one has .count, .last and .sum, which is how many are true. Each has a
+// value for each part of an hour. The measurement of progress says up to when that is done,
+// and how long the parts are.
 const (
 	progress = "tsmon"
 	day      = 24 * time.Hour
@@ -111,34 +112,23 @@ func (r roller) finish(ctx context.Context, until time.Time) error {
 	}})
 }
 
-// fields returns the fields that hold no text, sorted, by measurement.
-func (r roller) fields() map[string][]string {
-	all := map[string][]string{}
-	for key, kind := range r.kinds {
-		if kind != series.Text {
-			all[key.Measurement] = append(all[key.Measurement], key.Field)
-		}
-	}
-	for _, fields := range all {
-		slices.Sort(fields)
-	}
-	return all
+// keys returns the fields that hold no text, by measurement.
+func (r roller) keys() []series.Key {
+	keys := slices.SortedFunc(maps.Keys(r.kinds), func(a, b series.Key) int {
+		return cmp.Or(strings.Compare(a.Measurement, b.Measurement), strings.Compare(a.Field, b.Field))
+	})
+	return slices.DeleteFunc(keys, func(k series.Key) bool { return r.kinds[k] == series.Text })
 }
 
 // first returns the day of the first value, or now if there is none.
 func (r roller) first(ctx context.Context) (time.Time, error) {
 	q := r.server.query()
 	q.patient = true
-	for m, fields := range r.fields() {
-		for _, field := range fields {
-			q.add("SELECT first(" + typed(&q, field, r.kinds[series.Key{Measurement: m, Field: field}]) + ") FROM " + q.bind(m))
-		}
+	for _, k := range r.keys() {
+		q.add("SELECT first(" + typed(&q, k.Field, r.kinds[k]) + ") FROM " + q.bind(k.Measurement))
 	}
 	first := r.now()
-	if q.statements == 0 {
-		return first, nil
-	}
-	rows, err := r.server.ask(ctx, r.database, q)
+	rows, err := r.server.askSome(ctx, r.database, q)
 	if err != nil {
 		return first, err
 	}
@@ -153,78 +143,114 @@ func (r roller) first(ctx context.Context) (time.Time, error) {
 	return first.UTC().Truncate(day), nil
 }
 
-// roll rolls up one day.
-func (r roller) roll(ctx context.Context, midnight time.Time) error {
-	fields := r.fields()
-	measurements := slices.Sorted(maps.Keys(fields))
-	q := r.server.query()
-	q.patient = true
-	var booleans []series.Key
-	for _, m := range measurements {
-		r.ask(&q, m, fields[m], "", midnight)
-		for _, field := range fields[m] {
-			if key := (series.Key{Measurement: m, Field: field}); r.kinds[key] == series.Boolean {
-				booleans = append(booleans, key)
-			}
+// rolling is a statement that rolls up fields of a measurement.
+type rolling struct {
+	measurement string
+	columns     []column
+	onlyTrue    bool // only values of the first column that are true
+}
+
+// column is a function of a field, and the name of its result in the rollups.
+type column struct {
+	field          string
+	kind           series.Kind
+	function, name string
+}
+
+// rollings returns the statements that roll up all fields: one for each measurement, and one
+// for each boolean, whose true values are counted.
+func (r roller) rollings() (all []rolling) {
+	var booleans []rolling
+	for _, k := range r.keys() {
+		if n := len(all); n == 0 || all[n-1].measurement != k.Measurement {
+			all = append(all, rolling{measurement: k.Measurement})
+		}
+		kind := r.kinds[k]
+		functions := []string{"count", "sum", "min", "max"}
+		if kind == series.Boolean {
+			functions = []string{"count", "last"}
+			booleans = append(booleans, rolling{k.Measurement, []column{{k.Field, kind, "count", "sum"}}, true})
+		}
+		st := &all[len(all)-1]
+		for _, function := range functions {
+			st.columns = append(st.columns, column{k.Field, kind, function, function})
 		}
 	}
-	for _, key := range booleans {
-		r.ask(&q, key.Measurement, []string{key.Field}, typed(&q, key.Field, series.Boolean)+" = true AND ", midnight)
+	return append(all, booleans...)
+}
+
+// roll rolls up one day.
+func (r roller) roll(ctx context.Context, midnight time.Time) error {
+	q := r.server.query()
+	q.patient = true
+	all := r.rollings()
+	for _, st := range all {
+		r.ask(&q, st, midnight)
 	}
-	if q.statements == 0 {
-		return nil
-	}
-	rows, err := r.server.ask(ctx, r.database, q)
+	rows, err := r.server.askSome(ctx, r.database, q)
 	if err != nil {
 		return err
 	}
-	truths := map[part]float64{}
-	for i, key := range booleans {
-		for _, answer := range rows[len(measurements)+i] {
-			for _, cells := range answer.Values {
-				if len(cells) < 2 {
-					return errIncomplete
+	parts := map[part]series.Sample{}
+	for i, answer := range rows {
+		for _, row := range answer {
+			for _, cells := range row.Values {
+				if err := all[i].add(parts, cells); err != nil {
+					return err
 				}
-				at, _ := nanoseconds(cells[0])
-				truths[part{key, at}], _ = number(cells[1])
 			}
 		}
 	}
-	var samples []series.Sample
-	for i, m := range measurements {
-		if len(rows[i]) == 0 {
-			continue
-		}
-		for _, cells := range rows[i][0].Values {
-			sample, err := r.sample(m, fields[m], cells, truths)
-			if err != nil {
-				return err
-			}
-			if len(sample.Fields) > 0 {
-				samples = append(samples, sample)
-			}
-		}
-	}
-	return r.replace(ctx, midnight, samples)
+	return r.replace(ctx, midnight, slices.Collect(maps.Values(parts)))
 }
 
-// part is what a field was in a part of an hour, which begins at a time.
-type part struct {
-	series.Key
-	at int64
-}
-
-// ask adds the statement that rolls up fields of a measurement, where a condition holds.
-func (r roller) ask(q *query, measurement string, fields []string, where string, midnight time.Time) {
+// ask adds a statement about a day to q.
+func (r roller) ask(q *query, st rolling, midnight time.Time) {
 	var columns []string
-	for _, field := range fields {
-		kind := r.kinds[series.Key{Measurement: measurement, Field: field}]
-		for _, name := range partsOf(kind) {
-			columns = append(columns, name+"("+typed(q, field, kind)+")")
-		}
+	for _, c := range st.columns {
+		columns = append(columns, c.function+"("+typed(q, c.field, c.kind)+")")
+	}
+	where := ""
+	if st.onlyTrue {
+		where = typed(q, st.columns[0].field, series.Boolean) + " = true AND "
 	}
 	q.add(fmt.Sprintf("SELECT %s FROM %s WHERE %stime >= %d AND time < %d GROUP BY time(%ds) fill(none)", strings.Join(columns, ", "),
-		q.bind(measurement), where, midnight.UnixNano(), midnight.Add(day).UnixNano(), int64(r.grain/time.Second)))
+		q.bind(st.measurement), where, midnight.UnixNano(), midnight.Add(day).UnixNano(), int64(r.grain/time.Second)))
+}
+
+// part is a part of an hour, which begins at a time.
+type part struct {
+	measurement string
+	at          int64
+}
+
+// add adds a row of an answer to the samples that are to be stored. A boolean that has
+// values gets the sum of zero too, which its own statement then replaces: that has no row
+// where none is true.
+func (st rolling) add(parts map[part]series.Sample, cells []any) error {
+	if len(cells) != 1+len(st.columns) {
+		return errIncomplete
+	}
+	at, ok := nanoseconds(cells[0])
+	if !ok {
+		return errIncomplete
+	}
+	for i, c := range st.columns {
+		n, found := number(cells[1+i])
+		if !found || c.name == "count" && n == 0 {
+			continue
+		}
+		of := part{st.measurement, at}
+		if parts[of].Fields == nil {
+			parts[of] = series.Sample{Measurement: st.measurement, Time: time.Unix(0, at), Fields: map[string]any{}}
+		}
+		fields := parts[of].Fields
+		fields[c.field+"."+c.name] = n
+		if c.name == "last" {
+			fields[c.field+".sum"] = 0.0
+		}
+	}
+	return nil
 }
 
 // replace stores the rollups of a day.
@@ -262,41 +288,4 @@ func (r roller) remove(ctx context.Context, midnight time.Time) error {
 		return nil
 	}
 	return err
-}
-
-// partsOf returns what a field is rolled up to.
-func partsOf(kind series.Kind) []string {
-	if kind == series.Boolean {
-		return []string{"count", "last"}
-	}
-	return []string{"count", "sum", "min", "max"}
-}
-
-// sample returns a row of an answer as it is stored, with how many booleans were true.
-func (r roller) sample(measurement string, fields []string, cells []any, truths map[part]float64) (series.Sample, error) {
-	s := series.Sample{Measurement: measurement, Fields: map[string]any{}}
-	at, ok := nanoseconds(cells[0])
-	if !ok {
-		return s, errIncomplete
-	}
-	s.Time = time.Unix(0, at)
-	rest := cells[1:]
-	for _, field := range fields {
-		key := series.Key{Measurement: measurement, Field: field}
-		parts := partsOf(r.kinds[key])
-		if len(rest) < len(parts) {
-			return s, errIncomplete
-		}
-		if count, found := number(rest[0]); found && count > 0 {
-			for i, name := range parts {
-				n, _ := number(rest[i])
-				s.Fields[field+"."+name] = n
-			}
-			if r.kinds[key] == series.Boolean {
-				s.Fields[field+".sum"] = truths[part{key, at}]
-			}
-		}
-		rest = rest[len(parts):]
-	}
-	return s, nil
 }

@@ -7,10 +7,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"tsmon/store/series"
@@ -23,26 +24,11 @@ import (
 type server struct {
 	org     string
 	place   string // the URL without credentials
+	timeout time.Duration
 	client  influxdb2.Client
-	patient influxdb2.Client // whose requests may take patientTime
 	http    *http.Client
 	gemini  gemini
-
-	mu      sync.Mutex
-	buckets *bool // whether the server has some, once that is known
-}
-
-func newServer(opts Options, u *url.URL) *server {
-	s := &server{org: opts.Org, place: u.String()}
-	s.http = newHTTP(opts, s.gemini.recognise)
-	patient := *s.http
-	patient.Timeout = max(patient.Timeout, patientTime)
-	s.client, s.patient = newClient(opts, s.http), newClient(opts, &patient)
-	return s
-}
-
-func newClient(opts Options, c *http.Client) influxdb2.Client { //nolint:ireturn // the client's own
-	return influxdb2.NewClientWithOptions(opts.URL, opts.Token, influxdb2.DefaultOptions().SetHTTPClient(c).SetApplicationName("tsmon"))
+	buckets atomic.Pointer[bool] // whether the server has some; nil before that is known
 }
 
 const (
@@ -53,14 +39,14 @@ const (
 	patientTime = 10 * time.Minute // for what goes through a whole database
 )
 
-// newHTTP returns a client whose waits and answers are bounded. It follows no
-// redirects: the token is meant for one server. The header of each answer goes to seen.
-func newHTTP(opts Options, seen func(http.Header)) *http.Client {
+// newServer returns a server whose waits and answers are bounded. It follows no redirects:
+// the token is meant for one server.
+func newServer(opts Options, u *url.URL) *server {
+	s := &server{org: opts.Org, place: u.String(), timeout: cmp.Or(opts.Timeout, RequestTime)}
 	dial := cmp.Or(opts.Dial, 3*time.Second)
-	return &http.Client{
-		Timeout:       cmp.Or(opts.Timeout, RequestTime),
+	s.http = &http.Client{
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		Transport: bounded{cmp.Or(opts.Answer, 64<<20), seen, &http.Transport{
+		Transport: bounded{cmp.Or(opts.Answer, 64<<20), s.gemini.recognise, &http.Transport{
 			Proxy:               http.ProxyFromEnvironment,
 			DialContext:         (&net.Dialer{Timeout: dial}).DialContext,
 			TLSHandshakeTimeout: dial,
@@ -68,9 +54,12 @@ func newHTTP(opts Options, seen func(http.Header)) *http.Client {
 			IdleConnTimeout:     90 * time.Second,
 		}},
 	}
+	s.client = influxdb2.NewClientWithOptions(opts.URL, opts.Token, influxdb2.DefaultOptions().SetHTTPClient(s.http).SetApplicationName("tsmon"))
+	return s
 }
 
-// bounded is a transport whose answers fail with http.MaxBytesError past a size.
+// bounded is a transport whose answers fail with http.MaxBytesError past a size. It shows
+// the header of each answer to seen.
 type bounded struct {
 	size int64
 	seen func(http.Header)
@@ -87,22 +76,33 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
+// do sends a request and passes an answer with a status of 2xx to read, which closes its
+// body. For any other status the error is a client.Error.
+func (s *server) do(ctx context.Context, method, address string, body io.Reader, read func(*http.Response) error) error {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, method, address, body)
+	if err != nil {
+		return err
+	}
+	refused := s.client.HTTPService().DoHTTPRequest(request, nil, read)
+	switch {
+	case refused == nil: // which is no nil error
+		return nil
+	case refused.StatusCode == 0:
+		return refused.Err
+	}
+	return refused
+}
+
 // ping asks the server whether it is there.
 func (s *server) ping(ctx context.Context) error {
-	service := s.client.HTTPService()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, service.ServerURL()+"ping", nil)
-	if err != nil {
-		return err
-	}
-	answer, err := service.DoHTTPRequestWithResponse(request, nil)
-	if err != nil {
-		return err
-	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusNoContent {
-		return &client.Error{StatusCode: answer.StatusCode}
-	}
-	return nil
+	return s.do(ctx, http.MethodGet, s.client.HTTPService().ServerURL()+"ping", nil, func(answer *http.Response) error {
+		if answer.StatusCode != http.StatusNoContent {
+			return errors.Join(&client.Error{StatusCode: answer.StatusCode}, discard(answer))
+		}
+		return discard(answer)
+	})
 }
 
 // ErrOrg says that an organisation can't be found.
@@ -111,64 +111,34 @@ var ErrOrg = fmt.Errorf("%w: there is no such organisation, or the token may not
 // hasBuckets reports whether the server is InfluxDB 2.x, which has buckets and organisations.
 // Only that version answers whether it has been set up.
 func (s *server) hasBuckets(ctx context.Context) (bool, error) {
-	s.mu.Lock()
-	known := s.buckets
-	s.mu.Unlock()
-	if known != nil {
+	if known := s.buckets.Load(); known != nil {
 		return *known, nil
 	}
-	service := s.client.HTTPService()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, service.ServerAPIURL()+"setup", nil)
-	if err != nil {
+	err := s.do(ctx, http.MethodGet, s.client.HTTPService().ServerAPIURL()+"setup", nil, discard)
+	has := err == nil
+	if !has && !isStatus(err, http.StatusNotFound) {
 		return false, err
 	}
-	answer, err := service.DoHTTPRequestWithResponse(request, nil)
-	if err != nil {
-		return false, err
-	}
-	if err := discard(answer); err != nil {
-		return false, err
-	}
-	has := answer.StatusCode == http.StatusOK
-	if !has && answer.StatusCode != http.StatusNotFound {
-		return false, &client.Error{StatusCode: answer.StatusCode}
-	}
-	s.mu.Lock()
-	s.buckets = &has
-	s.mu.Unlock()
+	s.buckets.Store(&has)
 	return has, nil
 }
 
-// api calls a method of the interface of 2.x. Its error has a status, which that of the
-// official client has not.
+// api calls a method of the interface of 2.x. The client has a function for each, but the
+// errors of those lack the status.
 func (s *server) api(ctx context.Context, method, path string, body, into any) error {
-	var text []byte
+	var text bytes.Buffer
 	if body != nil {
-		var err error
-		if text, err = json.Marshal(body); err != nil {
+		if err := json.NewEncoder(&text).Encode(body); err != nil {
 			return err
 		}
 	}
-	service := s.client.HTTPService()
-	request, err := http.NewRequestWithContext(ctx, method, service.ServerAPIURL()+path, bytes.NewReader(text))
-	if err != nil {
-		return err
-	}
-	refused := service.DoHTTPRequest(request, nil, func(answer *http.Response) error {
-		err := json.NewDecoder(answer.Body).Decode(into)
-		return errors.Join(err, discard(answer))
+	return s.do(ctx, method, s.client.HTTPService().ServerAPIURL()+path, &text, func(answer *http.Response) error {
+		return errors.Join(json.NewDecoder(answer.Body).Decode(into), discard(answer))
 	})
-	switch {
-	case refused == nil:
-		return nil
-	case refused.StatusCode == 0:
-		return refused.Err
-	}
-	return refused
 }
 
 // isStatus reports whether an error is an answer of that status.
 func isStatus(err error, status int) bool {
-	var refused *client.Error
-	return errors.As(err, &refused) && refused.StatusCode == status
+	refused, ok := errors.AsType[*client.Error](err)
+	return ok && refused.StatusCode == status
 }

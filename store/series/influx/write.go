@@ -17,6 +17,7 @@ import (
 	"strings"
 	"sync"
 
+	client "github.com/influxdata/influxdb-client-go/v2/api/http"
 	"golang.org/x/sync/errgroup"
 
 	"tsmon/store/series"
@@ -131,16 +132,12 @@ func unchecked(dst []byte, s series.Sample) ([]byte, error) { return series.Appe
 // post writes lines. It uses the address of 1.x: on 2.x too, that writes to the bucket
 // which queries of the database read.
 func (s *server) post(ctx context.Context, database string, lines []byte) error {
-	service := s.client.HTTPService()
-	address := service.ServerURL() + "write?" + url.Values{"db": {database}, "precision": {"ns"}}.Encode()
-	refused := service.DoPostRequest(ctx, address, bytes.NewReader(lines), nil, discard)
-	switch {
-	case refused == nil: // which is no nil error
-		return nil
-	case errors.Is(meaning(refused), series.ErrExpired):
+	address := s.client.HTTPService().ServerURL() + "write?" + url.Values{"db": {database}, "precision": {"ns"}}.Encode()
+	err := s.do(ctx, http.MethodPost, address, bytes.NewReader(lines), discard)
+	if refused, ok := errors.AsType[*client.Error](err); ok && errors.Is(meaning(refused), series.ErrExpired) {
 		return fmt.Errorf("%w: %.200q", series.ErrExpired, refused.Message)
 	}
-	return refused
+	return err
 }
 
 // hidden is the measurement that TryWrite writes. Readers can't name it.

@@ -87,7 +87,7 @@ func BenchmarkFiveYears(b *testing.B) {
 	random := rand.New(rand.NewPCG(1, 2))
 	const kinds = 97
 	for i := range kinds {
-		if _, err := s.file.Writer.Exec("INSERT INTO made VALUES (?, ?)", i, appendRollup(nil, series.Float, 1, 0, minutes(random))); err != nil {
+		if _, err := s.file.Writer.Exec("INSERT INTO made VALUES (?, ?)", i, encodeRollup(series.Float, 1, 0, minutes(random))); err != nil {
 			b.Fatal(err)
 		}
 	}

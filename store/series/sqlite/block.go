@@ -67,16 +67,15 @@ func (p point) number(kind series.Kind) float64 {
 
 // appendBlock appends the block of points, whose times are at or after base.
 func appendBlock(dst []byte, kind series.Kind, base int64, points []point) []byte {
-	form, integers, odd := integersOf(kind, points)
-	body := appendValues(appendTimes(nil, base, points), kind, form, points, integers, odd)
+	body, form := appendValues(appendTimes(nil, base, points), kind, points)
 	if len(body) >= minPack {
-		dst = append(dst, byte(form|packed))
+		dst = append(dst, form|packed)
 		if small := compressor.EncodeAll(body, dst); len(small)-len(dst) < len(body) {
 			return small
 		}
 		dst = dst[:len(dst)-1]
 	}
-	return append(append(dst, byte(form)), body...)
+	return append(append(dst, form), body...)
 }
 
 // integersOf returns the values as integers with a fixed number of decimals, and the indexes
@@ -141,15 +140,25 @@ func appendTimes(dst []byte, base int64, points []point) []byte {
 	return dst
 }
 
-func appendValues(dst []byte, kind series.Kind, form int, points []point, integers []int64, odd []int) []byte {
-	if form == words {
-		return appendWords(dst, points)
+// appendValues appends the values of points, and returns their form.
+func appendValues(dst []byte, kind series.Kind, points []point) (_ []byte, form byte) {
+	scale, integers, odd := integersOf(kind, points)
+	if scale == words {
+		return appendWords(dst, points), words
 	}
-	dst = appendIntegers(dst, integers)
+	last := int64(0)
+	for _, n := range integers {
+		dst = binary.AppendVarint(dst, n-last) // which may wrap around, and back
+		last = n
+	}
 	if kind == series.Float {
-		dst = appendExceptions(dst, points, odd)
+		dst = binary.AppendUvarint(dst, uint64(len(odd)))
+		for _, i := range odd {
+			dst = binary.AppendUvarint(dst, uint64(i))
+			dst = binary.LittleEndian.AppendUint64(dst, points[i].bits)
+		}
 	}
-	return dst
+	return dst, byte(scale)
 }
 
 func appendWords(dst []byte, points []point) []byte {
@@ -163,31 +172,13 @@ func appendWords(dst []byte, points []point) []byte {
 	return dst
 }
 
-func appendIntegers(dst []byte, integers []int64) []byte {
-	last := int64(0)
-	for _, n := range integers {
-		dst = binary.AppendVarint(dst, n-last) // which may wrap around, and back
-		last = n
-	}
-	return dst
-}
-
-func appendExceptions(dst []byte, points []point, odd []int) []byte {
-	dst = binary.AppendUvarint(dst, uint64(len(odd)))
-	for _, i := range odd {
-		dst = binary.AppendUvarint(dst, uint64(i))
-		dst = binary.LittleEndian.AppendUint64(dst, points[i].bits)
-	}
-	return dst
-}
-
 // readBlock appends the points of a block to dst. It returns errDamaged, and never
 // takes more than some times the size of the block and maxBody of memory.
 func readBlock(dst []point, kind series.Kind, base int64, block []byte) ([]point, error) {
 	if len(block) == 0 {
 		return nil, errDamaged
 	}
-	form, body := int(block[0]), block[1:]
+	form, body := block[0], block[1:]
 	if form&packed != 0 {
 		form &^= packed
 		var err error
@@ -211,22 +202,27 @@ type blockReader struct {
 	failed bool
 }
 
-func (r *blockReader) varint() int64 {
-	if len(r.rest) > 0 && r.rest[0] < 0x80 { // one byte, as most are
-		n := r.rest[0]
-		r.rest = r.rest[1:]
-		return int64(n>>1) ^ -int64(n&1)
-	}
-	n, size := binary.Varint(r.rest)
-	if size <= 0 {
-		r.failed, r.rest = true, nil
+func (r *blockReader) byte() byte {
+	if len(r.rest) == 0 {
+		r.failed = true
 		return 0
 	}
-	r.rest = r.rest[size:]
-	return n
+	b := r.rest[0]
+	r.rest = r.rest[1:]
+	return b
+}
+
+func (r *blockReader) varint() int64 {
+	n := r.uvarint()
+	return int64(n>>1) ^ -int64(n&1)
 }
 
 func (r *blockReader) uvarint() uint64 {
+	if len(r.rest) > 0 && r.rest[0] < 0x80 { // one byte, as most are
+		n := r.rest[0]
+		r.rest = r.rest[1:]
+		return uint64(n)
+	}
 	n, size := binary.Uvarint(r.rest)
 	if size <= 0 {
 		r.failed, r.rest = true, nil
@@ -239,38 +235,34 @@ func (r *blockReader) uvarint() uint64 {
 // times appends points that have no values yet. A point takes two bytes at least,
 // which bounds their number.
 func (r *blockReader) times(dst []point, base int64) []point {
-	if len(r.rest) == 0 || int(r.rest[0]) >= len(units) {
-		r.failed = true
-		return dst
-	}
-	unit := units[r.rest[0]]
-	r.rest = r.rest[1:]
+	unit := int(r.byte())
 	count := r.uvarint()
-	if count == 0 || count > uint64(len(r.rest))/2 {
+	if r.failed || unit >= len(units) || count == 0 || count > uint64(len(r.rest))/2 {
 		r.failed = true
 		return dst
 	}
+	length := units[unit]
 	dst = slices.Grow(dst, int(count))
 	offset, step := int64(0), int64(0)
 	for i := range count {
 		step += r.varint()
-		if step < 0 || step == 0 && i > 0 || step > dayLength/unit || offset+step*unit >= dayLength {
+		if step < 0 || step == 0 && i > 0 || step > dayLength/length || offset+step*length >= dayLength {
 			r.failed = true
 			return dst
 		}
-		offset += step * unit
+		offset += step * length
 		dst = append(dst, point{time: base + offset})
 	}
 	return dst
 }
 
-func (r *blockReader) values(points []point, kind series.Kind, form int) {
+func (r *blockReader) values(points []point, kind series.Kind, form byte) {
 	switch {
 	case r.failed:
 	case form == words && kind == series.Float:
 		r.words(points)
 	case form <= maxScale && kind == series.Float:
-		r.decimals(points, form)
+		r.decimals(points, powers[form])
 	case form == 0:
 		r.integers(points)
 	default:
@@ -302,8 +294,8 @@ func (r *blockReader) integers(points []point) {
 	}
 }
 
-func (r *blockReader) decimals(points []point, scale int) {
-	last, power := int64(0), powers[scale]
+func (r *blockReader) decimals(points []point, power float64) {
+	last := int64(0)
 	for i := range points {
 		last += r.varint()
 		points[i].bits = math.Float64bits(float64(last) / power)

@@ -4,7 +4,10 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"time"
 
 	"tsmon/store/series"
@@ -18,89 +21,70 @@ const perDelete = 2000
 // countTime is how long values of a database may be counted.
 const countTime = 10 * time.Minute
 
-// Keep implements series.Store. What is not deleted within the store's timeout goes with
-// the next hours' writes.
-func (s *Store) Keep(ctx context.Context, database string, k series.Keeping) (err error) {
+// Keep implements series.Store. The next hours' writes delete what it does not delete
+// within the store's timeout.
+func (s *Store) Keep(ctx context.Context, database string, k series.Keeping) error {
 	if err := series.ValidDatabase(database); err != nil {
 		return err
 	}
 	if err := series.ValidKeeping(k); err != nil {
 		return err
 	}
-	within, cancel := context.WithTimeout(ctx, s.timeout)
-	defer cancel()
-	defer explain(ctx, "keep values of "+database, &err)
-	parts := int(time.Hour / series.Grain(k.Zone))
-	done, err := s.file.Writer.ExecContext(within, "UPDATE databases SET retention = iif(?1 < 0, retention, ?1), stale = stale OR parts <> ?2, parts = ?2 WHERE name = ?3",
-		int64(k.Retention), parts, database)
-	if err != nil {
-		return err
-	}
-	if n, err := done.RowsAffected(); err != nil || n == 0 {
-		return cmp.Or(err, series.ErrNoDatabase)
-	}
-	s.packing.mu.Lock()
-	defer s.packing.mu.Unlock()
-	if err := s.upkeep(within, s.now().Truncate(time.Hour)); err != nil && within.Err() == nil {
-		return err
-	}
-	return ctx.Err()
+	return call(ctx, s.timeout, "keep values of "+database, func(within context.Context) error {
+		done, err := s.file.Writer.ExecContext(within, setKeeping, int64(k.Retention), int(time.Hour/series.Grain(k.Zone)), database)
+		if err != nil {
+			return err
+		}
+		if n, err := done.RowsAffected(); err != nil || n == 0 {
+			return cmp.Or(err, series.ErrNoDatabase)
+		}
+		s.packing.mu.Lock()
+		defer s.packing.mu.Unlock()
+		if err := s.upkeep(within, s.now().Truncate(time.Hour)); err != nil && within.Err() == nil {
+			return err
+		}
+		return ctx.Err()
+	})
 }
 
 // CountBefore implements series.Store.
 func (s *Store) CountBefore(ctx context.Context, database string, t time.Time) (count int64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, max(s.timeout, countTime))
-	defer cancel()
-	defer explain(ctx, "count values of "+database, &err)
-	tx, id, err := s.begin(ctx, database)
-	if err != nil {
-		return 0, err
-	}
-	defer tx.Rollback()
-	scan, err := newScanner(ctx, tx, id)
-	if err != nil {
-		return 0, err
-	}
-	day := dayOf(t.UnixNano())
-	if err := tx.QueryRowContext(ctx, countOld, sql.Named("database", id), sql.Named("day", blockID(0, day)),
-		sql.Named("time", t.UnixNano())).Scan(&count); err != nil {
-		return 0, err
-	}
-	all, err := scan.all(ctx)
-	for _, of := range all {
+	err = s.read(ctx, max(s.timeout, countTime), "count values of "+database, database, func(ctx context.Context, scan *scanner) error {
+		day, until := dayOf(t.UnixNano()), t.UnixNano()
+		err := scan.each(ctx, func(r sqlitefile.Row) error { return r.Scan(&count) }, countOld,
+			sql.Named("database", scan.database), sql.Named("day", blockID(0, day)), sql.Named("time", until))
 		if err != nil {
-			break
+			return err
 		}
-		var more int64
-		more, err = scan.countLoose(ctx, of, day, t.UnixNano())
-		count += more
-	}
+		all, err := scan.sources(ctx, allStreams, scan.database, series.Text)
+		for _, of := range all {
+			if err != nil {
+				break
+			}
+			var more int64
+			more, err = scan.countLoose(ctx, of, day, until)
+			count += more
+		}
+		return err
+	})
 	return count, err
 }
 
 const (
-	allStreams = `SELECT s.id, f.kind FROM fields f CROSS JOIN streams s ON s.field = f.id
-WHERE f.database = ? AND f.kind <> ?`
+	setKeeping = "UPDATE databases SET retention = iif(?1 < 0, retention, ?1), stale = stale OR parts <> ?2, parts = ?2 WHERE name = ?3"
+
+	// The series of a database that hold no text.
+	allStreams = "SELECT s.id, f.kind" + ofSeries + "WHERE f.database = ? AND f.kind <> ?"
+
 	// Points of whole days, and text.
 	countOld = `
 SELECT coalesce(sum((SELECT sum(b.count) FROM blocks b WHERE b.id >= s.id << 18 AND b.id < (s.id << 18) + @day)), 0)
-	+ coalesce(sum((SELECT count(*) FROM texts t WHERE t.stream = s.id AND t.time < @time)), 0)
-FROM fields f CROSS JOIN streams s ON s.field = f.id WHERE f.database = @database`
+	+ coalesce(sum((SELECT count(*) FROM texts t WHERE t.stream = s.id AND t.time < @time)), 0)` + ofSeries + "WHERE f.database = @database"
 )
 
-// all returns the series of the database that hold no text.
-func (s *scanner) all(ctx context.Context) (all []source, err error) {
-	err = sqlitefile.Query(ctx, s.tx, func(r sqlitefile.Row) error {
-		var one source
-		err := r.Scan(&one.id, &one.kind)
-		all = append(all, one)
-		return err
-	}, allStreams, s.database, series.Text)
-	return all, err
-}
-
-// countLoose returns how many points of a series before a time no whole block counts:
-// those of its day, and loose ones, which may replace points of a block.
+// countLoose returns how many points of a series before a time are not counted with a
+// whole block: those of the time's own day, and those in chunks. A point in a chunk that
+// replaces one of a block counts twice.
 func (s *scanner) countLoose(ctx context.Context, of source, day, until int64) (count int64, err error) {
 	loose, err := s.loose(ctx, of, math.MinInt64, until)
 	if err != nil {
@@ -171,10 +155,9 @@ const (
 	oldAlone = "SELECT b.id, f.kind, b.data" + ofSeries + `
 		CROSS JOIN blocks b ON b.id >= s.id << 18 AND b.id < (s.id << 18) + @day
 		WHERE f.database = @database AND NOT EXISTS (SELECT 1 FROM rollups r WHERE r.id = b.id) LIMIT @limit`
-	dropBlocks = "DELETE FROM blocks WHERE id IN (SELECT b.id" + ofSeries + `
-		CROSS JOIN blocks b ON b.id >= s.id << 18 AND b.id < (s.id << 18) + @day WHERE f.database = @database LIMIT @limit)`
-	dropRollups = "DELETE FROM rollups WHERE id IN (SELECT r.id" + ofSeries + `
-		CROSS JOIN rollups r ON r.id >= s.id << 18 AND r.id < (s.id << 18) + @day WHERE f.database = @database LIMIT @limit)`
+	// Blocks or rollups.
+	dropDays = "DELETE FROM %[1]s WHERE id IN (SELECT b.id" + ofSeries + `
+		CROSS JOIN %[1]s b ON b.id >= s.id << 18 AND b.id < (s.id << 18) + @day WHERE f.database = @database LIMIT @limit)`
 	dropTexts = "DELETE FROM texts WHERE (stream, time) IN (SELECT t.stream, t.time" + ofSeries + `
 		CROSS JOIN texts t ON t.stream = s.id AND t.time < @time WHERE f.database = @database LIMIT @limit)`
 
@@ -194,7 +177,11 @@ func (s *Store) expire(ctx context.Context, d kept) error {
 	if err := s.remakeAll(ctx, d, oldAlone, day); err != nil {
 		return err
 	}
-	for text, day := range map[string]int64{dropBlocks: day, dropTexts: day, dropRollups: dayOf(now - d.retention*series.RollupFactor)} {
+	for text, day := range map[string]int64{
+		fmt.Sprintf(dropDays, "blocks"):  day,
+		fmt.Sprintf(dropDays, "rollups"): dayOf(now - d.retention*series.RollupFactor),
+		dropTexts:                        day,
+	} {
 		for deleted := int64(perDelete); deleted == perDelete; {
 			done, err := s.file.Writer.ExecContext(ctx, text, sql.Named("database", d.id), sql.Named("limit", perDelete),
 				sql.Named("day", blockID(0, day)), sql.Named("time", day*dayLength))
@@ -221,50 +208,42 @@ func (s *Store) remake(ctx context.Context, d kept) error {
 
 // remakeAll makes rollups of the blocks that a query returns, until there are none.
 func (s *Store) remakeAll(ctx context.Context, d kept, query string, day int64) error {
-	for {
-		n, err := s.remakeSome(ctx, d, query, day)
-		if err != nil || n == 0 {
+	for n := 1; n > 0; {
+		err := transact(ctx, s.file.Writer, func(tx statements) (err error) {
+			n, err = tx.remakeSome(ctx, d, query, day)
+			return err
+		})
+		if err != nil {
 			return err
 		}
 	}
+	return nil
 }
 
-// remakeSome is one transaction of remakeAll. A damaged block gets a rollup that is
-// damaged too.
-func (s *Store) remakeSome(ctx context.Context, d kept, query string, day int64) (n int, err error) {
-	tx, err := s.file.Writer.BeginTx(ctx, nil)
-	if err != nil {
-		return 0, err
-	}
-	defer tx.Rollback()
-	type made struct {
-		id   int64
-		data []byte
-	}
-	var all []made
+// remakeSome makes rollups of the first blocks that a query returns, and returns their
+// number. A damaged block gets a rollup that is damaged too.
+func (s statements) remakeSome(ctx context.Context, d kept, query string, day int64) (int, error) {
+	made := map[int64][]byte{}
 	var points []point
-	err = sqlitefile.Query(ctx, tx, func(r sqlitefile.Row) error {
-		var one made
+	err := s.each(ctx, func(r sqlitefile.Row) error {
+		var id int64
 		var kind series.Kind
 		var data sql.RawBytes
-		if err := r.Scan(&one.id, &kind, &data); err != nil {
+		err := r.Scan(&id, &kind, &data)
+		if err != nil {
 			return err
 		}
-		midnight := dayOfBlock(one.id) * dayLength
-		one.data = []byte{}
+		midnight := dayOfBlock(id) * dayLength
+		made[id] = []byte{}
 		if points, err = readBlock(points[:0], kind, midnight, data); err == nil {
-			one.data = appendRollup(one.data, kind, d.parts, midnight, points)
+			made[id] = encodeRollup(kind, d.parts, midnight, points)
 		}
-		all = append(all, one)
 		return nil
 	}, query, sql.Named("database", d.id), sql.Named("parts", d.parts), sql.Named("day", blockID(0, day)), sql.Named("limit", perDelete))
-	for _, one := range all {
+	for _, id := range slices.Sorted(maps.Keys(made)) {
 		if err == nil {
-			_, err = tx.ExecContext(ctx, putRollup, one.id, d.parts, one.data)
+			err = s.exec(ctx, putRollup, id, d.parts, made[id])
 		}
 	}
-	if err != nil {
-		return 0, err
-	}
-	return len(all), tx.Commit()
+	return len(made), err
 }

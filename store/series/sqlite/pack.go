@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"slices"
 	"sync"
@@ -61,32 +60,18 @@ func (s *Store) packSome(ctx context.Context, written int) error {
 // before a time, all of the days until then. Readers see the same points before and
 // after each of its transactions.
 func (s *Store) pack(ctx context.Context, until time.Time) error {
-	after := int64(-1) // the last series that is done
-	for {
-		p := packer{until: until.UnixNano(), after: after}
-		if err := s.step(ctx, &p); err != nil {
+	p := packer{until: until.UnixNano(), after: -1, points: perStep}
+	for p.points >= perStep {
+		p.points = 0
+		err := transact(ctx, s.file.Writer, func(tx statements) error {
+			p.statements = tx
+			return p.pack(ctx)
+		})
+		if err != nil {
 			return err
 		}
-		if p.points < perStep {
-			return nil
-		}
-		after = p.after
 	}
-}
-
-// step is one transaction of pack.
-func (s *Store) step(ctx context.Context, p *packer) (err error) {
-	if p.tx, err = s.file.Writer.BeginTx(ctx, nil); err != nil {
-		return err
-	}
-	defer p.tx.Rollback()
-	if err = p.prepare(ctx); err == nil {
-		err = p.pack(ctx)
-	}
-	if err != nil {
-		return err
-	}
-	return p.tx.Commit()
+	return nil
 }
 
 const (
@@ -101,42 +86,25 @@ const (
 	dropChunks = "DELETE FROM chunks WHERE stream = ? AND last BETWEEN ? AND ?"
 )
 
+// packer packs in one transaction after another.
 type packer struct {
-	tx            *sql.Tx
-	scan          *scanner
-	next, ends    *sql.Stmt
-	block, rollup *sql.Stmt
-	drop          *sql.Stmt
-	until         int64
-	after         int64
-	points        int
-	parts         int   // of an hour, for this series
-	first         int64 // day from which on it keeps points
+	scanner
+	until  int64
+	after  int64 // the last series that is done
+	points int   // packed in this transaction
+	parts  int   // of an hour, for this series
+	first  int64 // day from which on it keeps points
 }
 
-// prepare prepares the statements, which end with the transaction.
-func (p *packer) prepare(ctx context.Context) (err error) {
-	for text, to := range map[string]**sql.Stmt{nextSeries: &p.next, chunkEnds: &p.ends, putBlock: &p.block, putRollup: &p.rollup, dropChunks: &p.drop} {
-		if *to, err = p.tx.PrepareContext(ctx, text); err != nil { //nolint:sqlclosecheck // the transaction closes it
-			return err
-		}
-	}
-	p.scan, err = newScanner(ctx, p.tx, 0)
-	return err
-}
-
-// pack packs some series, in the order of their ids.
+// pack packs some series, in the order of their IDs.
 func (p *packer) pack(ctx context.Context) error {
 	for p.points < perStep {
 		one := source{}
-		err := p.next.QueryRowContext(ctx, p.after).Scan(&one.id, &one.kind, &p.parts, &p.first)
-		if errors.Is(err, sql.ErrNoRows) {
-			return nil
+		err := p.each(ctx, func(r sqlitefile.Row) error { return r.Scan(&one.id, &one.kind, &p.parts, &p.first) }, nextSeries, p.after)
+		if err != nil || one.id == 0 {
+			return err
 		}
-		if err == nil {
-			err = p.series(ctx, one)
-		}
-		if err != nil {
+		if err := p.series(ctx, one); err != nil {
 			return err
 		}
 		p.after = one.id
@@ -148,15 +116,14 @@ func (p *packer) pack(ctx context.Context) error {
 // would hide points of later writes.
 func (p *packer) series(ctx context.Context, of source) error {
 	var days []int64
-	rows, err := p.ends.QueryContext(ctx, of.id, p.until)
-	err = sqlitefile.Scan(rows, err, func(r sqlitefile.Row) error {
+	err := p.each(ctx, func(r sqlitefile.Row) error {
 		var last int64
 		err := r.Scan(&last)
 		if day := dayOf(last); len(days) == 0 || days[len(days)-1] != day {
 			days = append(days, day)
 		}
 		return err
-	})
+	}, chunkEnds, of.id, p.until)
 	for _, day := range days {
 		if err == nil {
 			err = p.day(ctx, of, day)
@@ -170,11 +137,10 @@ func (p *packer) series(ctx context.Context, of source) error {
 func (p *packer) day(ctx context.Context, of source, day int64) error {
 	midnight := day * dayLength
 	if day < p.first { // written while the block was being deleted
-		_, err := p.drop.ExecContext(ctx, of.id, midnight, midnight+dayLength-1)
-		return err
+		return p.exec(ctx, dropChunks, of.id, midnight, midnight+dayLength-1)
 	}
 	var points []point
-	err := p.scan.scan(ctx, of, midnight, midnight+dayLength, visitor{points: func(some []point) bool {
+	err := p.scan(ctx, of, midnight, midnight+dayLength, visitor{points: func(some []point) bool {
 		points = append(slices.Clone(some), points...)
 		return true
 	}})
@@ -185,12 +151,12 @@ func (p *packer) day(ctx context.Context, of source, day int64) error {
 		return err
 	}
 	p.points += len(points)
-	_, err = p.block.ExecContext(ctx, blockID(of.id, day), points[len(points)-1].time, len(points), appendBlock(nil, of.kind, midnight, points))
+	err = p.exec(ctx, putBlock, blockID(of.id, day), points[len(points)-1].time, len(points), appendBlock(nil, of.kind, midnight, points))
 	if err == nil && len(points) >= minRollup {
-		_, err = p.rollup.ExecContext(ctx, blockID(of.id, day), p.parts, appendRollup(nil, of.kind, p.parts, midnight, points))
+		err = p.exec(ctx, putRollup, blockID(of.id, day), p.parts, encodeRollup(of.kind, p.parts, midnight, points))
 	}
 	if err == nil {
-		_, err = p.drop.ExecContext(ctx, of.id, midnight, midnight+dayLength-1)
+		err = p.exec(ctx, dropChunks, of.id, midnight, midnight+dayLength-1)
 	}
 	return err
 }

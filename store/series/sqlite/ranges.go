@@ -9,35 +9,29 @@ import (
 )
 
 // Series implements series.Reader.
-func (s *Store) Series(ctx context.Context, database string, ranges []series.Range) (_ []series.Result, err error) {
+func (s *Store) Series(ctx context.Context, database string, ranges []series.Range) ([]series.Result, error) {
 	if err := series.ValidRanges(ranges); err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
-	defer cancel()
-	defer explain(ctx, "series of "+database, &err)
-	tx, id, err := s.begin(ctx, database)
-	if err != nil {
-		return nil, err
-	}
-	defer tx.Rollback()
-	scan, err := newScanner(ctx, tx, id)
-	if err != nil {
 		return nil, err
 	}
 	results := make([]series.Result, len(ranges))
 	now := s.now()
-	for i, r := range ranges {
-		if results[i], err = scan.one(ctx, r, now); err != nil {
-			return nil, err
+	err := s.read(ctx, s.timeout, "series of "+database, database, func(ctx context.Context, scan *scanner) (err error) {
+		for i, r := range ranges {
+			if results[i], err = scan.one(ctx, r, now); err != nil {
+				return err
+			}
 		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	return results, nil
 }
 
 // one reads one series.
 func (s *scanner) one(ctx context.Context, r series.Range, now time.Time) (series.Result, error) {
-	streams, err := s.find(ctx, r.Key)
+	streams, err := s.sourcesOf(ctx, r.Key)
 	if err != nil {
 		return series.Result{}, err
 	}
@@ -71,60 +65,54 @@ type window struct {
 
 // windows are the windows of a field, newest first.
 type windows struct {
-	kind  series.Kind
-	spans []series.Span
-	list  []window
+	kind   series.Kind
+	spans  []series.Span
+	list   []window
+	turned int   // how many of list are in that order; the others are oldest first
+	end    int64 // of the last of the others
 }
 
-// of returns where the window of a time begins and ends.
-func (w *windows) of(t int64) (start, end int64) {
-	n := len(w.spans) - 1
-	for w.spans[n].Start > t {
-		n--
+// at returns the figures of the window of a time, which is not before that of the last call.
+func (w *windows) at(t int64) *figures {
+	if len(w.list) == w.turned || t >= w.end {
+		n := len(w.spans) - 1
+		for w.spans[n].Start > t {
+			n--
+		}
+		span := w.spans[n]
+		start := t - (t-span.Start)%span.Every
+		w.list = append(w.list, window{start: start})
+		w.end = min(start+span.Every, span.Stop)
 	}
-	span := w.spans[n]
-	start = t - (t-span.Start)%span.Every
-	return start, min(start+span.Every, span.Stop)
+	return &w.list[len(w.list)-1].figures
 }
 
 // add adds points that are in order of time, all of them older than those before.
 func (w *windows) add(points []point) {
-	first := len(w.list)
-	end := points[0].time // of the last window
 	for _, p := range points {
-		if p.time >= end {
-			var start int64
-			start, end = w.of(p.time)
-			w.list = append(w.list, window{start: start})
-		}
-		w.list[len(w.list)-1].add(p, p.number(w.kind))
+		w.at(p.time).add(p, w.kind)
 	}
-	w.turn(first)
+	w.turn()
 }
 
 // addParts adds parts of a day in the same way.
 func (w *windows) addParts(parts []window) {
-	first := len(w.list)
-	end := parts[0].start
 	for _, h := range parts {
-		if h.start >= end {
-			var start int64
-			start, end = w.of(h.start)
-			w.list = append(w.list, window{start: start})
-		}
-		w.list[len(w.list)-1].join(h.figures, w.kind)
+		w.at(h.start).join(h.figures, w.kind)
 	}
-	w.turn(first)
+	w.turn()
 }
 
-// turn puts the windows from an index on in order, and joins the newest of them with the
-// one before if that is the same window.
-func (w *windows) turn(first int) {
+// turn puts all windows in order. The newest of those that were not may be a part of the
+// oldest of the others.
+func (w *windows) turn() {
+	first := w.turned
 	slices.Reverse(w.list[first:])
 	if first > 0 && w.list[first-1].start == w.list[first].start {
 		w.list[first-1].join(w.list[first].figures, w.kind)
 		w.list = slices.Delete(w.list, first, first+1)
 	}
+	w.turned = len(w.list)
 }
 
 // join adds the windows of another series, and drops all but a number of the newest.

@@ -27,26 +27,17 @@ LEFT JOIN chunks c ON c.stream = s.id AND c.last < @tomorrow AND c.last - c.span
 ORDER BY s.id, c.write`
 
 // Current implements series.Reader.
-func (s *Store) Current(ctx context.Context, database string, wants []series.Want) (_ []series.Value, err error) {
+func (s *Store) Current(ctx context.Context, database string, wants []series.Want) ([]series.Value, error) {
 	if err := series.ValidWants(wants); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
-	defer cancel()
-	defer explain(ctx, "current values of "+database, &err)
 	q := newQuestions(wants, s.now())
-	tx, id, err := s.begin(ctx, database)
-	if err != nil {
-		return nil, err
-	}
-	defer tx.Rollback()
-	scan, err := newScanner(ctx, tx, id)
-	if err == nil {
-		err = q.askLasts(ctx, scan)
-	}
-	if err == nil {
-		err = q.askFigures(ctx, scan)
-	}
+	err := s.read(ctx, s.timeout, "current values of "+database, database, func(ctx context.Context, scan *scanner) error {
+		if err := q.askLasts(ctx, scan); err != nil {
+			return err
+		}
+		return q.askFigures(ctx, scan)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -55,20 +46,6 @@ func (s *Store) Current(ctx context.Context, database string, wants []series.Wan
 		values[i] = q.value(want)
 	}
 	return values, nil
-}
-
-// begin begins a read transaction, so that an answer reflects one state.
-func (s *Store) begin(ctx context.Context, database string) (*sql.Tx, int64, error) {
-	tx, err := s.file.Readers.BeginTx(ctx, nil)
-	if err != nil {
-		return nil, 0, err
-	}
-	id, _, err := find(ctx, tx, database)
-	if err != nil {
-		tx.Rollback()
-		return nil, 0, err
-	}
-	return tx, id, nil
 }
 
 // questions are the distinct queries of a call: mean and max over the same window are one
@@ -146,7 +123,7 @@ func (f *figures) aggregate(a series.Aggregate) float64 {
 // askFigures reads what aggregates need.
 func (q *questions) askFigures(ctx context.Context, scan *scanner) error {
 	for of, f := range q.figures {
-		sources, err := scan.find(ctx, of.Key)
+		sources, err := scan.sourcesOf(ctx, of.Key)
 		if err != nil {
 			return err
 		}
@@ -154,7 +131,7 @@ func (q *questions) askFigures(ctx context.Context, scan *scanner) error {
 			err := scan.scan(ctx, one, q.now-int64(of.window)+1, q.now+1, visitor{
 				points: func(points []point) bool {
 					for _, p := range points {
-						f.add(p, p.number(one.kind))
+						f.add(p, one.kind)
 					}
 					return true
 				},
@@ -189,7 +166,7 @@ func (q *questions) askLasts(ctx context.Context, scan *scanner) error {
 		return err
 	}
 	var all []*newest
-	err = sqlitefile.Query(ctx, scan.tx, func(r sqlitefile.Row) (err error) {
+	err = scan.each(ctx, func(r sqlitefile.Row) (err error) {
 		all, err = readNewest(all, r, q.now)
 		return err
 	}, newestChunks, sql.Named("keys", string(text)), sql.Named("database", scan.database), sql.Named("text", series.Text),

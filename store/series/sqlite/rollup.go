@@ -7,10 +7,10 @@ import (
 )
 
 // A rollup is what the points of a UTC day amount to in each of its parts that has some:
-// hours, halves or quarters of hours. It has a mask of these, three bytes for each
-// part of an hour, then a column for their counts, sums, minima and maxima, and for
-// booleans one for the last values and one for the times of these. A column is a form
-// and values as in a block.
+// hours, halves or quarters of hours. It begins with a mask of these parts, three bytes for
+// each part of an hour. Columns follow: their counts, sums, minima and maxima, and for
+// booleans their last values and the times of these. A column is a form and values as in a
+// block.
 
 const (
 	hourLength = 3600 * 1_000_000_000
@@ -23,36 +23,31 @@ const (
 )
 
 // partsOf returns the figures of the parts of a day, whose points are in order of time.
-func partsOf(kind series.Kind, perHour int, midnight int64, points []point) (parts []window) {
-	length := hourLength / int64(perHour)
-	end := int64(math.MinInt64)
+func partsOf(kind series.Kind, perHour int, midnight int64, points []point) []window {
+	parts := windows{spans: []series.Span{{Start: midnight, Stop: midnight + dayLength, Every: hourLength / int64(perHour)}}}
 	for _, p := range points {
-		if p.time >= end {
-			start := p.time - (p.time-midnight)%length
-			end = start + length
-			parts = append(parts, window{start: start})
-		}
-		parts[len(parts)-1].add(p, p.number(kind))
+		parts.at(p.time).add(p, kind)
 	}
-	return parts
+	return parts.list
 }
 
-// appendRollup appends the rollup of the day that begins at midnight.
-func appendRollup(dst []byte, kind series.Kind, perHour int, midnight int64, points []point) []byte {
+// encodeRollup returns the rollup of the day that begins at midnight.
+func encodeRollup(kind series.Kind, perHour int, midnight int64, points []point) []byte {
 	parts := partsOf(kind, perHour, midnight, points)
-	mask := make([]byte, 3*perHour)
+	dst := make([]byte, 3*perHour) // the mask
 	for _, h := range parts {
 		n := (h.start - midnight) / (hourLength / int64(perHour))
-		mask[n/8] |= 1 << (n % 8)
+		dst[n/8] |= 1 << (n % 8)
 	}
-	dst = append(dst, mask...)
+	values := make([]point, len(parts))
 	column := func(kind series.Kind, bits func(h window) uint64) {
-		points := make([]point, len(parts))
 		for i, h := range parts {
-			points[i].bits = bits(h)
+			values[i].bits = bits(h)
 		}
-		form, integers, odd := integersOf(kind, points)
-		dst = appendValues(append(dst, byte(form)), kind, form, points, integers, odd)
+		at := len(dst)
+		var form byte
+		dst, form = appendValues(append(dst, 0), kind, values)
+		dst[at] = form
 	}
 	column(series.Integer, func(h window) uint64 { return uint64(h.count) })
 	column(series.Float, func(h window) uint64 { return math.Float64bits(h.total()) })
@@ -80,35 +75,29 @@ func readRollup(dst []window, kind series.Kind, perHour int, midnight int64, dat
 	}
 	parts := dst[first:]
 	var room [24 * maxParts]point
-	column := room[:len(parts)]
-	next := func(kind series.Kind) []point {
-		if len(r.rest) == 0 {
-			r.failed = true
-			return column
-		}
-		form := int(r.rest[0])
-		r.rest = r.rest[1:]
-		r.values(column, kind, form)
-		return column
+	values := room[:len(parts)]
+	column := func(kind series.Kind) []point {
+		r.values(values, kind, r.byte())
+		return values
 	}
-	for i, p := range next(series.Integer) {
+	for i, p := range column(series.Integer) {
 		parts[i].count = int64(p.bits)
 		r.failed = r.failed || parts[i].count <= 0
 	}
-	for i, p := range next(series.Float) {
+	for i, p := range column(series.Float) {
 		parts[i].sum = math.Float64frombits(p.bits)
 	}
-	for i, p := range next(series.Float) {
+	for i, p := range column(series.Float) {
 		parts[i].min = math.Float64frombits(p.bits)
 	}
-	for i, p := range next(series.Float) {
+	for i, p := range column(series.Float) {
 		parts[i].max = math.Float64frombits(p.bits)
 	}
 	if kind == series.Boolean {
-		for i, p := range next(series.Integer) {
+		for i, p := range column(series.Integer) {
 			parts[i].last.bits = p.bits
 		}
-		for i, p := range next(series.Integer) {
+		for i, p := range column(series.Integer) {
 			parts[i].last.time = parts[i].start + int64(p.bits)
 		}
 	}

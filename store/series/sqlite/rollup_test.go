@@ -28,7 +28,7 @@ func TestRollup(t *testing.T) {
 				points[i].time += midnight
 			}
 			parts := plain(partsOf(c.kind, perHour, midnight, points), c.kind)
-			data := appendRollup(nil, c.kind, perHour, midnight, points)
+			data := encodeRollup(c.kind, perHour, midnight, points)
 			got, err := readRollup(nil, c.kind, perHour, midnight, data)
 			if err != nil || !slices.Equal(got, parts) {
 				t.Errorf("%s: %+v becomes %+v, %v", name, parts, got, err)
@@ -44,8 +44,8 @@ func TestRollup(t *testing.T) {
 
 func FuzzReadRollup(f *testing.F) {
 	for _, c := range blocks() {
-		f.Add(1, appendRollup(nil, c.kind, 1, 0, c.points))
-		f.Add(4, appendRollup(nil, c.kind, 4, 0, c.points))
+		f.Add(1, encodeRollup(c.kind, 1, 0, c.points))
+		f.Add(4, encodeRollup(c.kind, 4, 0, c.points))
 	}
 	f.Fuzz(func(t *testing.T, perHour int, data []byte) {
 		for kind := series.Float; kind <= series.Boolean; kind++ {

@@ -1,12 +1,12 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
 	"math"
 	"slices"
-	"sort"
 
 	"tsmon/store/series"
 	"tsmon/store/sqlitefile"
@@ -44,25 +44,10 @@ WHERE f.database = ? AND f.measurement = ? AND f.name = ? AND f.kind <> ?`
 
 // scanner reads points in one transaction.
 type scanner struct {
-	tx              *sql.Tx
-	database        int64
-	chunks, streams *sql.Stmt
-	blocks, rollups *sql.Stmt
-	block           *sql.Stmt
-	buffer, merged  []point
-	parts           []window
-}
-
-// newScanner prepares the statements, which end with the transaction.
-func newScanner(ctx context.Context, tx *sql.Tx, database int64) (*scanner, error) {
-	s := &scanner{tx: tx, database: database}
-	for text, to := range map[string]**sql.Stmt{chunksOf: &s.chunks, blocksOf: &s.blocks, rollupsOf: &s.rollups, isBlock: &s.block, streamsOf: &s.streams} {
-		var err error
-		if *to, err = tx.PrepareContext(ctx, text); err != nil { //nolint:sqlclosecheck // the transaction closes it
-			return nil, err
-		}
-	}
-	return s, nil
+	statements
+	database       int64
+	buffer, merged []point
+	parts          []window
 }
 
 // source is a series with the kind of its field.
@@ -71,16 +56,20 @@ type source struct {
 	kind series.Kind
 }
 
-// find returns the series of a field that holds no text.
-func (s *scanner) find(ctx context.Context, key series.Key) (all []source, err error) {
-	rows, err := s.streams.QueryContext(ctx, s.database, key.Measurement, key.Field, series.Text)
-	err = sqlitefile.Scan(rows, err, func(r sqlitefile.Row) error {
+// sources returns the series that a statement finds.
+func (s *scanner) sources(ctx context.Context, text string, args ...any) (all []source, err error) {
+	err = s.each(ctx, func(r sqlitefile.Row) error {
 		var one source
 		err := r.Scan(&one.id, &one.kind)
 		all = append(all, one)
 		return err
-	})
+	}, text, args...)
 	return all, err
+}
+
+// sourcesOf returns the series of a field that holds no text.
+func (s *scanner) sourcesOf(ctx context.Context, key series.Key) ([]source, error) {
+	return s.sources(ctx, streamsOf, s.database, key.Measurement, key.Field, series.Text)
 }
 
 // visitor takes the points of a series, or what they amount to in parts of a day: the
@@ -128,14 +117,14 @@ func (s *scanner) serves(ctx context.Context, id int64, perHour int, start, stop
 		return false, nil
 	}
 	var block bool
-	err := s.block.QueryRowContext(ctx, id).Scan(&block)
+	err := s.each(ctx, func(r sqlitefile.Row) error { return r.Scan(&block) }, isBlock, id)
 	return !block, err
 }
 
 // scanRollups shows the days of a period that have a rollup and no loose points, and
 // what lies between. It returns what is left of the period and its loose points.
 func (s *scanner) scanRollups(ctx context.Context, of source, start, stop int64, loose []point, v visitor) (_ []point, _ int64, more bool, err error) {
-	rows, err := s.rollups.QueryContext(ctx, blockID(of.id, dayOf(start)), blockID(of.id, dayOf(stop-1)))
+	rows, err := s.query(ctx, rollupsOf, blockID(of.id, dayOf(start)), blockID(of.id, dayOf(stop-1)))
 	if err != nil {
 		return nil, 0, false, err
 	}
@@ -192,7 +181,7 @@ func (s *scanner) scanBlocks(ctx context.Context, of source, start, stop int64, 
 	if start >= stop {
 		return true, nil
 	}
-	rows, err := s.blocks.QueryContext(ctx, blockID(of.id, dayOf(start)), blockID(of.id, dayOf(stop-1)))
+	rows, err := s.query(ctx, blocksOf, blockID(of.id, dayOf(start)), blockID(of.id, dayOf(stop-1)))
 	if err != nil {
 		return false, err
 	}
@@ -226,8 +215,7 @@ func (s *scanner) scanBlocks(ctx context.Context, of source, start, stop int64, 
 
 // loose returns the points of a period that are not packed, in order of time.
 func (s *scanner) loose(ctx context.Context, of source, start, stop int64) (points []point, err error) {
-	rows, err := s.chunks.QueryContext(ctx, of.id, start, (dayOf(stop-1)+1)*dayLength, stop)
-	err = sqlitefile.Scan(rows, err, func(r sqlitefile.Row) error {
+	err = s.each(ctx, func(r sqlitefile.Row) error {
 		var base, write int64
 		var data sql.RawBytes
 		err := r.Scan(&base, &write, &data)
@@ -237,39 +225,28 @@ func (s *scanner) loose(ctx context.Context, of source, start, stop int64) (poin
 			}
 		}
 		return err
-	})
+	}, chunksOf, of.id, start, (dayOf(stop-1)+1)*dayLength, stop)
 	return clip(inOrder(points), start, stop), err
 }
 
-// inOrder sorts points by time; the last of those with the same time stays.
+// inOrder sorts points by time, in place. Of those with the same time it keeps the last.
 func inOrder(points []point) []point {
-	rising := func(i int) bool { return points[i].time > points[i-1].time }
-	sorted := true
-	for i := 1; i < len(points) && sorted; i++ {
-		sorted = rising(i)
+	byTime := func(a, b point) int { return cmp.Compare(a.time, b.time) }
+	if !slices.IsSortedFunc(points, byTime) {
+		slices.SortStableFunc(points, byTime)
 	}
-	if sorted {
-		return points
-	}
-	sort.SliceStable(points, func(i, j int) bool { return points[i].time < points[j].time })
-	kept := points[:1]
-	for _, p := range points[1:] {
-		if p.time == kept[len(kept)-1].time {
-			kept = kept[:len(kept)-1]
+	kept := points[:0]
+	for i, p := range points {
+		if i+1 == len(points) || points[i+1].time != p.time {
+			kept = append(kept, p)
 		}
-		kept = append(kept, p)
 	}
 	return kept
 }
 
 // before returns how many points have a time before t.
 func before(points []point, t int64) int {
-	n, _ := slices.BinarySearchFunc(points, t, func(p point, t int64) int {
-		if p.time < t {
-			return -1
-		}
-		return 1
-	})
+	n, _ := slices.BinarySearchFunc(points, t, func(p point, t int64) int { return cmp.Compare(p.time, t) })
 	return n
 }
 
@@ -301,7 +278,8 @@ type figures struct {
 	last     point // the greater of two with the same time
 }
 
-func (f *figures) add(p point, number float64) {
+func (f *figures) add(p point, kind series.Kind) {
+	number := p.number(kind)
 	if f.count == 0 {
 		f.min, f.max = number, number
 	}

@@ -78,8 +78,8 @@ func Open(ctx context.Context, name string, opts Options) (*Store, error) {
 	return s, nil
 }
 
-// Close waits for the calls that run and closes the file. Closing the nil Store
-// of a failed Open does nothing.
+// Close waits for running calls and closes the file. It does nothing for the nil Store of
+// a failed Open.
 func (s *Store) Close() error {
 	if s == nil {
 		return nil
@@ -88,58 +88,113 @@ func (s *Store) Close() error {
 }
 
 // Ping implements series.Store.
-func (s *Store) Ping(ctx context.Context) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
-	defer cancel()
-	defer explain(ctx, "ping", &err)
-	return s.file.Readers.QueryRowContext(ctx, "SELECT count(*) FROM databases").Scan(new(int))
+func (s *Store) Ping(ctx context.Context) error {
+	return call(ctx, s.timeout, "ping", func(ctx context.Context) error {
+		return s.file.Readers.QueryRowContext(ctx, "SELECT count(*) FROM databases").Scan(new(int))
+	})
 }
 
-// TryWrite implements series.Store. It writes beside the file, and ends with the write.
-func (s *Store) TryWrite(ctx context.Context, database string) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
-	defer cancel()
-	defer explain(ctx, "try a write to "+database, &err)
-	if _, _, err := find(ctx, s.file.Readers, database); err != nil {
-		return err
-	}
-	return s.file.Room()
+// TryWrite implements series.Store. It writes beside the file, and removes that again.
+func (s *Store) TryWrite(ctx context.Context, database string) error {
+	return s.read(ctx, s.timeout, "try a write to "+database, database, func(context.Context, *scanner) error { return s.file.Room() })
 }
 
 // Create implements series.Store.
-func (s *Store) Create(ctx context.Context, database string) (err error) {
+func (s *Store) Create(ctx context.Context, database string) error {
 	if err := series.ValidDatabase(database); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	return call(ctx, s.timeout, "create database "+database, func(ctx context.Context) error {
+		_, err := s.file.Writer.ExecContext(ctx, "INSERT INTO databases (name) VALUES (?) ON CONFLICT DO NOTHING", database)
+		return err
+	})
+}
+
+// call runs f for some time at most. Its error is one of the contract's and says what was
+// attempted.
+func call(ctx context.Context, timeout time.Duration, what string, f func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	defer explain(ctx, "create database "+database, &err)
-	_, err = s.file.Writer.ExecContext(ctx, "INSERT INTO databases (name) VALUES (?) ON CONFLICT DO NOTHING", database)
+	if err := f(ctx); err != nil {
+		return fmt.Errorf("%s: %w", what, translate(ctx, err))
+	}
+	return nil
+}
+
+// read calls f as call does, with a scanner of a database in one transaction: an answer
+// reflects one state.
+func (s *Store) read(ctx context.Context, timeout time.Duration, what, database string, f func(context.Context, *scanner) error) error {
+	return call(ctx, timeout, what, func(ctx context.Context) error {
+		return transact(ctx, s.file.Readers, func(tx statements) error {
+			id, _, err := tx.find(ctx, database)
+			if err != nil {
+				return err
+			}
+			return f(ctx, &scanner{statements: tx, database: id})
+		})
+	})
+}
+
+// transact calls f in a transaction, which it commits unless f fails.
+func transact(ctx context.Context, db *sql.DB, f func(statements) error) error {
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	if err := f(statements{tx, map[string]*sql.Stmt{}}); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// statements runs statements in a transaction. Each is prepared once.
+type statements struct {
+	tx       *sql.Tx
+	prepared map[string]*sql.Stmt // by their text
+}
+
+func (s statements) prepare(ctx context.Context, text string) (*sql.Stmt, error) {
+	if known := s.prepared[text]; known != nil {
+		return known, nil
+	}
+	statement, err := s.tx.PrepareContext(ctx, text)
+	s.prepared[text] = statement
+	return statement, err
+}
+
+func (s statements) query(ctx context.Context, text string, args ...any) (*sql.Rows, error) {
+	statement, err := s.prepare(ctx, text) //nolint:sqlclosecheck // the transaction closes it
+	if err != nil {
+		return nil, err
+	}
+	return statement.QueryContext(ctx, args...)
+}
+
+// each calls scan with each row of an answer.
+func (s statements) each(ctx context.Context, scan func(sqlitefile.Row) error, text string, args ...any) error {
+	rows, err := s.query(ctx, text, args...) //nolint:rowserrcheck // Scan checks it
+	return sqlitefile.Scan(rows, err, scan)
+}
+
+func (s statements) exec(ctx context.Context, text string, args ...any) error {
+	statement, err := s.prepare(ctx, text) //nolint:sqlclosecheck // the transaction closes it
+	if err == nil {
+		_, err = statement.ExecContext(ctx, args...)
+	}
 	return err
 }
 
-// querier is a connection, a pool of them or a transaction.
-type querier interface {
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
-}
-
-// find returns the id of a database, and the day from which on it keeps points.
-func find(ctx context.Context, q querier, database string) (id, first int64, err error) {
+// find returns the ID of a database, and the day from which on it keeps points.
+func (s statements) find(ctx context.Context, database string) (id, first int64, err error) {
 	if err := series.ValidDatabase(database); err != nil {
 		return 0, 0, err
 	}
-	err = q.QueryRowContext(ctx, "SELECT id, first FROM databases WHERE name = ?", database).Scan(&id, &first)
+	err = s.tx.QueryRowContext(ctx, "SELECT id, first FROM databases WHERE name = ?", database).Scan(&id, &first)
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, 0, series.ErrNoDatabase
 	}
 	return id, first, err
-}
-
-// explain puts an error into the words of the contract and says what was attempted.
-func explain(ctx context.Context, what string, err *error) {
-	if *err != nil {
-		*err = fmt.Errorf("%s: %w", what, translate(ctx, *err))
-	}
 }
 
 // translate maps what the driver returns to the errors of the contract. What is

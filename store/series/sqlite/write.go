@@ -46,49 +46,41 @@ func (s *streams) add(found map[stream]source) {
 }
 
 // Write implements series.Store.
-func (s *Store) Write(ctx context.Context, database string, samples []series.Sample) (err error) {
+func (s *Store) Write(ctx context.Context, database string, samples []series.Sample) error {
 	if err := series.ValidSamples(samples); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
-	defer cancel()
-	defer explain(ctx, "write to "+database, &err)
-	tx, err := s.file.Writer.BeginTx(ctx, nil)
-	if err != nil {
-		return err
-	}
-	defer tx.Rollback()
-	b := batch{tx: tx, known: &s.known, found: map[stream]source{}, points: map[source][]point{}}
-	if err = b.write(ctx, database, samples, s.now()); err == nil {
-		err = tx.Commit()
-	}
-	if err != nil {
-		return err
-	}
-	s.known.add(b.found)
-	values := 0
-	for _, points := range b.points {
-		values += len(points)
-	}
-	if err := s.packSome(ctx, values); err != nil || b.expired == 0 {
-		return err
-	}
-	return fmt.Errorf("%w: %d samples", series.ErrExpired, b.expired)
+	return call(ctx, s.timeout, "write to "+database, func(ctx context.Context) error {
+		b := batch{known: &s.known, found: map[stream]source{}, points: map[source][]point{}}
+		err := transact(ctx, s.file.Writer, func(tx statements) error {
+			b.statements = tx
+			return b.write(ctx, database, samples, s.now())
+		})
+		if err != nil {
+			return err
+		}
+		s.known.add(b.found)
+		if err := s.packSome(ctx, b.count); err != nil || b.expired == 0 {
+			return err
+		}
+		return fmt.Errorf("%w: %d samples", series.ErrExpired, b.expired)
+	})
 }
 
 // batch is one transaction of Write.
 type batch struct {
-	tx       *sql.Tx
+	statements
 	database int64
 	known    *streams
 	found    map[stream]source // in this transaction; cached once it is committed
 	points   map[source][]point
+	count    int // of points
 	expired  int // samples of days that the database keeps no more
 }
 
 func (b *batch) write(ctx context.Context, database string, samples []series.Sample, now time.Time) (err error) {
 	var first int64
-	if b.database, first, err = find(ctx, b.tx, database); err != nil {
+	if b.database, first, err = b.statements.find(ctx, database); err != nil {
 		return err
 	}
 	for _, sample := range samples {
@@ -104,9 +96,10 @@ func (b *batch) write(ctx context.Context, database string, samples []series.Sam
 				return err
 			}
 			if text, ok := value.(string); ok {
-				err = b.writeText(ctx, one.id, sample.Time, text)
+				err = b.exec(ctx, putText, one.id, sample.Time.UnixNano(), text)
 			} else {
 				b.points[one] = append(b.points[one], point{sample.Time.UnixNano(), bitsOf(value)})
+				b.count++
 			}
 			if err != nil {
 				return err
@@ -116,11 +109,10 @@ func (b *batch) write(ctx context.Context, database string, samples []series.Sam
 	return b.writeChunks(ctx, now.UnixNano())
 }
 
-func (b *batch) writeText(ctx context.Context, stream int64, when time.Time, text string) error {
-	_, err := b.tx.ExecContext(ctx, "INSERT INTO texts (stream, time, value) VALUES (?, ?, ?) "+
-		"ON CONFLICT DO UPDATE SET value = excluded.value", stream, when.UnixNano(), text)
-	return err
-}
+const (
+	putText  = "INSERT INTO texts (stream, time, value) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET value = excluded.value"
+	putChunk = "INSERT INTO chunks (stream, last, write, span, data) VALUES (?, ?, ?, ?, ?)"
+)
 
 // writeChunks writes the points of each series and day as a chunk. Points after now
 // get chunks of their own, so that few chunks have points on both sides of a
@@ -133,11 +125,6 @@ func (b *batch) writeChunks(ctx context.Context, now int64) error {
 	if err := b.tx.QueryRowContext(ctx, "UPDATE writes SET count = count + 1 RETURNING count").Scan(&write); err != nil {
 		return err
 	}
-	insert, err := b.tx.PrepareContext(ctx, "INSERT INTO chunks (stream, last, write, span, data) VALUES (?, ?, ?, ?, ?)")
-	if err != nil {
-		return err
-	}
-	defer insert.Close()
 	var data []byte
 	for of, points := range b.points {
 		for points = inOrder(points); len(points) > 0; {
@@ -149,7 +136,7 @@ func (b *batch) writeChunks(ctx context.Context, now int64) error {
 			points = points[len(some):]
 			first, last := some[0].time, some[len(some)-1].time
 			data = appendBlock(data[:0], of.kind, first, some)
-			if _, err := insert.ExecContext(ctx, of.id, last, write, last-first, data); err != nil {
+			if err := b.exec(ctx, putChunk, of.id, last, write, last-first, data); err != nil {
 				return err
 			}
 		}
@@ -216,22 +203,16 @@ func (b *batch) look(ctx context.Context, of stream, kind series.Kind) (found so
 }
 
 // Fields implements series.Store.
-func (s *Store) Fields(ctx context.Context, database string) (_ map[series.Key]series.Kind, err error) {
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
-	defer cancel()
-	defer explain(ctx, "fields of "+database, &err)
-	tx, id, err := s.begin(ctx, database)
-	if err != nil {
-		return nil, err
-	}
-	defer tx.Rollback()
+func (s *Store) Fields(ctx context.Context, database string) (map[series.Key]series.Kind, error) {
 	fields := map[series.Key]series.Kind{}
-	err = sqlitefile.Query(ctx, tx, func(r sqlitefile.Row) error {
-		var key series.Key
-		var kind series.Kind
-		err := r.Scan(&key.Measurement, &key.Field, &kind)
-		fields[key] = kind
-		return err
-	}, "SELECT measurement, name, kind FROM fields WHERE database = ?", id)
+	err := s.read(ctx, s.timeout, "fields of "+database, database, func(ctx context.Context, scan *scanner) error {
+		return scan.each(ctx, func(r sqlitefile.Row) error {
+			var key series.Key
+			var kind series.Kind
+			err := r.Scan(&key.Measurement, &key.Field, &kind)
+			fields[key] = kind
+			return err
+		}, "SELECT measurement, name, kind FROM fields WHERE database = ?", scan.database)
+	})
 	return fields, err
 }
