@@ -43,7 +43,6 @@
 package channels
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -294,15 +293,11 @@ func (e *Entry) encode() ([]byte, error) {
 	if e.signed != nil {
 		e = e.signed
 	}
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	err := enc.Encode(e)
-	if err == nil && buf.Len() > journal.MaxEntry {
-		err = fmt.Errorf("%w: an entry of %d bytes, at most %d are allowed", ErrLog, buf.Len(), journal.MaxEntry)
+	data, err := manifest.JSON(e)
+	if err == nil && len(data) > journal.MaxEntry {
+		err = fmt.Errorf("%w: an entry has %d bytes, at most %d are allowed", ErrLog, len(data), journal.MaxEntry)
 	}
-	return buf.Bytes(), err
+	return data, err
 }
 
 // decodeEntry reads an entry and checks that clients can read its manifests. Stricter rules

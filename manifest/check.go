@@ -133,7 +133,7 @@ func (c *checker) document(root *node) {
 	c.doc.places[""] = root.offset
 	members := c.object("", root, []string{"version", "notes", "pub_date", "platforms"}, []string{"minimum_version", "critical", "critical_below", "watershed", "sequence"})
 	m := &c.doc.Manifest
-	m.Version = c.version(members["version"])
+	m.Version, _, _ = c.version("version", members["version"])
 	m.Notes, _ = c.text("notes", members["notes"])
 	m.PubDate = c.date(members["pub_date"])
 	m.Sequence = c.sequence(members["sequence"])
@@ -224,15 +224,16 @@ func (c *checker) text(place string, n *node) (string, bool) {
 	return s, ok
 }
 
-func (c *checker) version(n *node) string {
-	s, ok := c.text("version", n)
-	if !ok {
-		return ""
+// version reads a version that may be published. ok is false if it is none.
+func (c *checker) version(name string, n *node) (text string, v Version, ok bool) {
+	if text, ok = c.text(name, n); !ok {
+		return "", v, false
 	}
-	if _, err := ParseVersion(s); err != nil {
-		c.report("version", "", err.Error(), "write MAJOR.MINOR.PATCH, such as 1.4.0")
+	v, err := ParseVersion(text)
+	if err != nil {
+		c.report(name, "", err.Error(), "write MAJOR.MINOR.PATCH, such as 1.4.0")
 	}
-	return s
+	return text, v, err == nil
 }
 
 // utcDate is RFC 3339 in UTC as the updater and ISO 8601 both read it.
@@ -268,17 +269,11 @@ func (c *checker) flag(name string, n *node) bool {
 // earlier reads a version that must not be above that of the manifest, which was read
 // before.
 func (c *checker) earlier(name string, n *node, mend string) string {
-	s, ok := c.text(name, n)
-	if !ok {
-		return ""
-	}
-	earlier, err := ParseVersion(s)
-	if err != nil {
-		c.report(name, "", err.Error(), "write MAJOR.MINOR.PATCH, such as 1.2.0")
-	} else if version, err := ParseVersion(c.doc.Version); err == nil && earlier.Compare(version) > 0 {
+	text, earlier, ok := c.version(name, n)
+	if version, err := ParseVersion(c.doc.Version); ok && err == nil && earlier.Compare(version) > 0 {
 		c.report(name, "", "is above version", mend)
 	}
-	return s
+	return text
 }
 
 func (c *checker) sequence(n *node) uint64 {

@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -147,7 +149,7 @@ func (s *shape) platforms(n *node) map[string]Platform {
 		last[m.name] = m.value
 	}
 	platforms := make(map[string]Platform, len(last))
-	for _, key := range sortedKeys(last) {
+	for _, key := range slices.Sorted(maps.Keys(last)) {
 		if platforms[key] = s.platform(last[key]); s.err != nil {
 			s.err = fmt.Errorf("platforms.%s: %w", key, s.err)
 			return nil

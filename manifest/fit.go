@@ -80,9 +80,7 @@ func (c Client) Suits(key string, p Platform) error {
 // wanted names the bundles that a client of the key installs.
 func (k Key) wanted() string {
 	switch {
-	case k.OS == "linux" && k.Type == "":
-		return "AppImage"
-	case k.Type == "appimage":
+	case k.OS == "linux" && k.Type == "", k.Type == "appimage":
 		return "AppImage"
 	case k.Type == "":
 		return installable[k.OS]
