@@ -20,7 +20,6 @@ type extension struct {
 	loose    bool // the hash of the log's last entry is unknown
 }
 
-// extension returns an extension of a log, with what is known about the channel's operators.
 func (r Repository) extension(log *Log) extension {
 	return extension{Log: log, trust: r.Trust[log.Channel], thorough: r.Thorough}
 }
@@ -86,8 +85,8 @@ func (x extension) span(raw [][]byte) (*Log, []Gap, error) {
 	return longer.Log, gaps, nil
 }
 
-// needs explains why entries around gaps are refused: if the configured operators signed the
-// refused entry, the entry that put them in force is missing in a gap.
+// needs explains why an entry after a gap is refused: if the configured operators signed it, the
+// gap has the entry that put them in force.
 func (x extension) needs(err error, entries []Entry, gaps []Gap) error {
 	i := slices.IndexFunc(entries, func(e Entry) bool { return e.Sequence == fault.Of(err, x.Channel).Sequence })
 	if i < 0 || x.trust.Operators == nil || !x.configured(&entries[i]) {
@@ -101,7 +100,7 @@ func (x extension) needs(err error, entries []Entry, gaps []Gap) error {
 	return err
 }
 
-// look returns what is wrong with an entry, nil if nothing.
+// look checks the bytes, the number and, if known, the hash of an entry.
 func (x extension) look(d decoded, sequence uint64, want string, known bool) error {
 	switch {
 	case d.hash == "":
@@ -116,7 +115,7 @@ func (x extension) look(d decoded, sequence uint64, want string, known bool) err
 	return nil
 }
 
-// lacks is Approvals for an entry whose signers were read.
+// lacks is Approvals for an entry whose signers are known.
 func (x extension) lacks(e *Entry) (has, needs int, err error) {
 	force := x.operators
 	if force == nil && e.Operators == nil {
@@ -141,9 +140,8 @@ func (x extension) lacks(e *Entry) (has, needs int, err error) {
 	return has, needs, nil
 }
 
-// lacksChange is lacks for an entry that puts operators in force. The operators in force so far
-// must approve, and enough of the new ones must sign to show that they have their keys. A root
-// key can stand in for the former.
+// lacksChange is lacks for an entry that puts operators in force. The former operators, or a
+// root key, must approve it, and enough of the new ones must sign to show that they have their keys.
 func (x extension) lacksChange(e *Entry) (has, needs int, err error) {
 	if err := e.Operators.Check(); err != nil {
 		return 0, 0, fmt.Errorf("%w: %w", ErrUnsigned, err)
@@ -159,8 +157,8 @@ func (x extension) lacksChange(e *Entry) (has, needs int, err error) {
 	return has, needs, nil
 }
 
-// admits returns an error that wraps ErrUnsigned unless an entry that follows the log has the
-// signatures that it needs.
+// admits returns an error that wraps ErrUnsigned if an entry that follows the log lacks
+// signatures.
 func (x extension) admits(e *Entry) error {
 	has, needs, err := x.lacks(e)
 	if err == nil && has < needs {
@@ -174,8 +172,7 @@ func (l *Log) refused(e *Entry, err error) error {
 	return journal.Faulty(l.Channel, e.Sequence, "entry %d of %s: %w", e.Sequence, l.Channel, err)
 }
 
-// admit appends entries if they have the signatures that they need. head is the hash of the
-// last one.
+// admit appends entries that have the signatures that they need. head is the hash of the last.
 //
 // A signature covers the hash of the previous entry and so the whole log up to it, which the
 // program reads and verifies before it signs. The newest entry with all signatures therefore
@@ -212,8 +209,7 @@ func (x extension) admit(entries []Entry, head string) error {
 	return nil
 }
 
-// forces returns the operators in force after each of the entries. It verifies the entries that
-// put operators in force.
+// forces returns the operators in force after each entry. It verifies the entries that appoint them.
 func (x extension) forces(entries []Entry) ([]*Operators, error) {
 	all := make([]*Operators, len(entries))
 	so := extension{Log: &Log{Channel: x.Channel, operators: x.operators}, trust: x.trust}
@@ -229,8 +225,8 @@ func (x extension) forces(entries []Entry) ([]*Operators, error) {
 	return all, nil
 }
 
-// voucher returns the index of the newest entry with all signatures that the operators in force
-// and the configured ones require, -1 if there is none.
+// voucher returns the index of the newest entry that enough of the operators in force and of the
+// configured ones have signed, -1 if there is none.
 func (x extension) voucher(entries []Entry, forces []*Operators) (int, error) {
 	for i := len(entries) - 1; i >= 0 && forces[i] != nil && !x.thorough; i-- {
 		e, force := &entries[i], forces[i]
@@ -272,7 +268,7 @@ func (x extension) vouched() error {
 	return fault.Distrust(fmt.Sprintf("no entry of %s has the signatures of %d configured operators: others sign it", x.Channel, ours.Approvals), x.Channel, ErrLog, ErrUnsigned, fault.ErrStrangers)
 }
 
-// vouchedWith is vouched for the log followed by an entry whose signers were read.
+// vouchedWith is vouched for the log with another entry, whose signers are known.
 func (x extension) vouchedWith(e Entry) error {
 	longer := x.copied()
 	longer.Entries = append(longer.Entries, e)
@@ -317,16 +313,14 @@ func (x extension) lacksLeader(e *Entry) (has, needs int, err error) {
 	return force.Count(leader.signers), force.Approvals, nil
 }
 
-// saysWith reports whether an entry that follows another says nothing that no signature of the
-// other proves.
+// saysWith reports whether the signatures of a leader's entry prove all that the follower's says.
 func (e *Entry) saysWith(leader *Entry) bool {
 	said, proven := Entry{Who: e.Who, Why: e.Why, Origin: e.Origin, Targets: e.Targets, Halted: e.Halted, Accepted: e.Accepted},
 		Entry{Who: leader.Who, Why: leader.Why, Origin: leader.Origin, Targets: slices.Sorted(maps.Keys(e.Release.Platforms))}
 	return same(&said, &proven)
 }
 
-// stays reports whether clients get after an entry what they got before, and nothing is
-// said to be lost.
+// stays reports whether an entry changes nothing for clients and declares nothing lost.
 func (x extension) stays(e *Entry) bool {
 	head := x.Head()
 	return head != nil && len(e.Lost) == 0 && head.Release.Equal(&e.Release) && same(head.Rollout, e.Rollout)
@@ -339,9 +333,8 @@ func same[T Rollout | Entry](a, b *T) bool {
 	return errX == nil && errY == nil && string(x) == string(y)
 }
 
-// isStep reports whether an entry is the next step of the rollout that runs, not before
-// its time, so that it follows from what was signed, and says nothing else: of such an entry
-// nobody's signature proves who made it, or why.
+// isStep reports whether an entry is the next step of the current rollout, not before its time,
+// and says nothing else: it needs no signature, so nothing would prove who made it, or why.
 func (x extension) isStep(e *Entry) bool {
 	head := x.Head()
 	if head == nil || head.Rollout == nil || !head.Rollout.Due(e.When) || e.When.Before(head.When) {
@@ -358,7 +351,7 @@ func (x extension) isStep(e *Entry) bool {
 	return e.Release.Equal(&head.Release) && same(e.Rollout, next)
 }
 
-// isPause reports whether an entry only stops offering the newest release.
+// isPause reports whether all that an entry does is to stop offering the newest release.
 func (x extension) isPause(e *Entry) bool {
 	head, r := x.Head(), e.Rollout
 	switch {
@@ -377,9 +370,8 @@ func (x extension) isPause(e *Entry) bool {
 	return false
 }
 
-// isBack reports whether an entry takes all clients back to a release that they were offered
-// before and that the channel was not rolled back from since. Other rollbacks, such as one to a
-// bad release, need all approvals.
+// isBack reports whether an entry takes all clients back to a release that was offered before and
+// not rolled back since. Other rollbacks, such as one to a bad release, need all approvals.
 func (x extension) isBack(e *Entry) bool {
 	head := x.Head()
 	if head == nil || e.Rollout != nil || len(e.Lost)+len(e.Pruned) > 0 ||

@@ -9,13 +9,12 @@ import (
 	"tsmon/channels/journal"
 )
 
-// Lost says that entries before the one that contains it are lost for good. The log is read
-// without them; if their bytes turn up, they count again.
+// Lost declares earlier entries lost. The log is read without them; if their bytes turn up,
+// they count again.
 type Lost struct {
 	From uint64 `json:"from"` // number of the first one
 	To   uint64 `json:"to"`   // number of the last one
-	// Hash is the hex SHA-256 of the last one, as the entry that follows it has it; empty if
-	// none follows.
+	// Hash is the hex SHA-256 of the last one, from the entry after it; empty if there is none.
 	Hash string `json:"hash,omitempty"`
 }
 
@@ -25,12 +24,11 @@ type Gap struct {
 	Problem error // wraps ErrLog
 }
 
-// Pruned reports whether the log says that the bundles of a version were removed from the store
-// or lost, and no later entry offers the version.
+// Pruned reports whether the bundles of a version were removed from the store or lost, and no
+// later entry offers the version.
 func (l *Log) Pruned(version string) bool { return l.PrunedBy(version) != nil }
 
-// PrunedBy returns the newest entry that says that bundles were removed or lost, nil if Pruned
-// is false.
+// PrunedBy returns the entry that makes Pruned true, nil if it is false.
 func (l *Log) PrunedBy(version string) *Entry {
 	for i := len(l.Entries) - 1; i >= 0; i-- {
 		e := &l.Entries[i]
@@ -135,7 +133,7 @@ func (s Salvage) Span(channel string, raw [][]byte, found journal.Listing) (*Log
 }
 
 // Believe returns an error that wraps ErrLog unless the reader trusts the operators of a log,
-// and the entries of leaders that it follows exist.
+// and the leaders' entries that it follows exist.
 func (s Salvage) Believe(ctx context.Context, log *Log) error {
 	if err := s.r.extension(log).vouched(); err != nil {
 		return err

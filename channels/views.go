@@ -17,8 +17,8 @@ import (
 	"tsmon/store/object"
 )
 
-// View is an object that clients read and that follows from the log: the manifest of a
-// channel or of one of its rings, or the list of what new users download.
+// View is an object that is rendered from the log: the manifest of a channel or of one of its
+// rings, or the list of downloads for new users.
 type View struct {
 	Key      string
 	Sequence uint64 // of the entry that it shows
@@ -26,9 +26,8 @@ type View struct {
 	list     bool // it is the list of downloads
 }
 
-// Views returns the views of a log, the manifest first, then, if the channel has
-// rings, those of the rings in order, and last the list of downloads. None of a log
-// without entries.
+// Views returns the views of a log: the channel's manifest, those of its rings if it has any,
+// and the list of downloads. A log without entries has none.
 func (l *Log) Views(rings bool) []View {
 	head := l.Head()
 	if head == nil {
@@ -47,8 +46,7 @@ func (v View) IsList() bool { return v.list }
 // Version is what the view shows.
 func (v View) Version() string { return v.release.Version }
 
-// current reports whether a view needs no writing: it has the bytes that it wants, or
-// nothing stands where there is nothing to list.
+// current reports whether a view is up to date. A list of no downloads need not exist.
 func (v View) current(want []byte, seen Pointer) bool {
 	return bytes.Equal(want, seen.Data) || v.list && len(v.release.Files) == 0 && seen.ETag == ""
 }
@@ -173,8 +171,8 @@ func (r Repository) Behind(log *Log, seen []Pointer) ([]string, error) {
 	return keys, nil
 }
 
-// Point shows a log whose last entry was written after the views were seen. If a view
-// has changed since, it works like Repoint.
+// Point updates the views of a log whose last entry was written after the views were seen. If
+// one has changed since, it works like Repoint.
 func (r Repository) Point(ctx context.Context, log *Log, seen []Pointer) (shown *Log, moved bool, err error) {
 	moved, err = r.swap(ctx, log, seen)
 	if errors.Is(err, object.ErrChanged) {
@@ -184,8 +182,8 @@ func (r Repository) Point(ctx context.Context, log *Log, seen []Pointer) (shown 
 	return log, moved, err
 }
 
-// swap writes the views that are not as a log wants them, side by side. The error is
-// object.ErrChanged only if nothing else failed.
+// swap writes the outdated views, several at a time. The error is object.ErrChanged only if
+// nothing else failed.
 func (r Repository) swap(ctx context.Context, log *Log, seen []Pointer) (moved bool, err error) {
 	views := log.Views(r.HasRings(log.Channel))
 	want, err := render(views, r.PublicURL)

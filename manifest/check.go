@@ -92,7 +92,7 @@ func Check(data []byte, rules Rules) (*Document, Problems) {
 		return c.doc, c.problems
 	}
 	root, err := parseTree(data, maxDepth)
-	if syntax := (*errSyntax)(nil); errors.As(err, &syntax) {
+	if syntax, ok := errors.AsType[*errSyntax](err); ok {
 		c.doc.places[""] = syntax.offset
 		c.report("", "", syntax.text, "write one JSON object; the updater aborts on anything else")
 		return c.doc, c.problems
@@ -327,15 +327,12 @@ func (c *checker) signature(place, key, line string) {
 	_, err := c.rules.Keys.Accept(line, signing.Claim{
 		Version: c.doc.Version, Targets: []string{key}, AllowUnbound: c.rules.AllowUnbound, AnyKey: len(c.rules.Keys) == 0,
 	})
-	var format *signing.FormatError
-	var faults signing.Faults
-	switch {
-	case errors.As(err, &format):
+	if format, ok := errors.AsType[*signing.FormatError](err); ok {
 		c.report(place, "", format.Problem, format.Mend)
-	case errors.As(err, &faults):
-		for _, f := range faults {
-			c.distrust(place, f.Err, f.Mend)
-		}
+	}
+	faults, _ := errors.AsType[signing.Faults](err)
+	for _, f := range faults {
+		c.distrust(place, f.Err, f.Mend)
 	}
 }
 
