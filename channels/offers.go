@@ -68,11 +68,11 @@ type Answer struct {
 	Goal string
 }
 
-// Compile prepares the offers of a log, with the bundles at publicURL. check, which
-// may be nil, is given the bytes of each manifest that clients could be offered. If it fails for what the channel
-// shows, there are no offers. If it fails for a rollout or a watershed, the offers
-// come with an error: the rollout then includes nobody, and clients before the
-// watershed get ErrUnverified. ErrNothing if the log is empty.
+// Compile prepares the offers of a log, with the bundles at publicURL. check, which may be nil,
+// verifies each manifest that clients could be offered. If it fails for what the channel shows,
+// there are no offers. If it fails for a rollout or a watershed, the offers come with an error:
+// the rollout then includes nobody, and clients before the watershed get ErrUnverified.
+// ErrNothing if the log is empty.
 func Compile(log *Log, publicURL string, check func(data []byte) error) (*Offers, error) {
 	head := log.Head()
 	if head == nil {

@@ -45,16 +45,16 @@ type Repository struct {
 	// AnyTime accepts entries from the future, so that Accept can append one that makes them
 	// count.
 	AnyTime bool
-	// Known returns a log as it was read before, nil if it was not: what follows it needs no
-	// other reading then. Nil: none is known.
+	// Known returns a log as it was read before, or nil; a follower's leader is then not read
+	// again. Nil: none is known.
 	Known func(channel string) *Log
-	// Seen returns the end of a channel's log as servers have seen it, the zero value if nobody
-	// has: a log that does not go on from there is ErrHistory. Nil: any goes on.
+	// Seen returns the end of a channel's log as servers have seen it, or the zero value. A log
+	// that does not continue from there is ErrHistory. Nil: nothing was seen.
 	Seen func(ctx context.Context, channel string) (Position, error)
 	// Rings names the channels whose rings are kept.
 	Rings []string
 
-	leading bool // the log is read for one that follows it
+	leading bool // the log is read for its follower
 }
 
 // CacheControl is the header of a manifest, wherever it is served: caches keep it
@@ -92,8 +92,8 @@ func nextName(ctx context.Context, store object.Store, after string) (string, er
 	return "", nil
 }
 
-// All reads the logs of all channels, sorted by name, side by side. With an error it
-// returns those that can be read.
+// All reads the logs of all channels, several at a time, and sorts them by name. With an error
+// it returns those that can be read.
 func (r Repository) All(ctx context.Context) ([]*Log, error) {
 	names, err := r.Names(ctx)
 	if err != nil {
@@ -207,9 +207,9 @@ func (r Repository) Exists(ctx context.Context, channel string, sequence uint64)
 	return err == nil, err
 }
 
-// Next completes e as the entry that follows the log, and those behind its end that e says
-// to be lost: its number, its link to the entry before, and its targets. e may be a copy of
-// an entry that was read.
+// Next completes e as the entry that follows the log and the entries that e declares lost: with
+// its number, the hash of the entry before, and its targets. e may be a copy of an entry that was
+// read.
 func (l *Log) Next(e Entry) Entry {
 	e.Channel, e.Sequence, e.Previous = l.Channel, l.last()+1, l.head
 	e.Version, e.Targets = e.Release.Version, slices.Sorted(maps.Keys(e.Release.Platforms))
@@ -228,10 +228,10 @@ func (r Repository) Append(ctx context.Context, log *Log, e Entry) (*Log, error)
 	return r.Enter(ctx, log, log.Next(e))
 }
 
-// Enter is Append of an entry that Next completed. The error wraps ErrUnsigned if
-// it lacks signatures of operators, also of those that are configured if none of the log has
-// theirs, ErrFed if the channel is fed, and object.ErrClock if it
-// is from the future or older than the log; nothing was written then.
+// Enter is Append of an entry that Next completed. It writes nothing if the error wraps
+// ErrUnsigned, for lack of signatures of the operators in force or, if no entry of the log has
+// theirs, of the configured ones; ErrFed; or object.ErrClock, if the entry is from the future or
+// older than the log.
 func (r Repository) Enter(ctx context.Context, log *Log, e Entry) (*Log, error) {
 	if log.fed {
 		return nil, fmt.Errorf("%s can't be moved: %w", log.Channel, ErrFed)
@@ -297,7 +297,7 @@ func (c chain) create(ctx context.Context, e Entry) (hashed string, err error) {
 	return journal.Hash(data), c.put(ctx, e.Sequence, data)
 }
 
-// put writes the bytes of an entry, unless they stand there already. A *ConflictError if another
+// put writes the bytes of an entry, which may exist already. A *ConflictError if another
 // entry has its number.
 func (c chain) put(ctx context.Context, sequence uint64, data []byte) error {
 	key := journal.Key(c.Channel, sequence)
@@ -311,8 +311,7 @@ func (c chain) put(ctx context.Context, sequence uint64, data []byte) error {
 	return nil
 }
 
-// compare accepts an entry of ours that was written though the answer was lost; an
-// entry of somebody else is a *ConflictError.
+// compare accepts an entry that has our bytes; another is a *ConflictError.
 func (c chain) compare(ctx context.Context, key string, ours []byte) error {
 	theirs, err := c.Read(ctx, key, journal.MaxEntry)
 	if err != nil || bytes.Equal(theirs, ours) {

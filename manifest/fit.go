@@ -19,8 +19,8 @@ var (
 	ErrUnfit = errors.New("no bundle of the client's type")
 )
 
-// Type returns the bundle type that a client was installed from, empty if it does not
-// say or names one that its system doesn't have.
+// Type returns the bundle type that a client was installed from, empty if it is not known
+// or none of its system's.
 func (c Client) Type() string {
 	os, _, _ := strings.Cut(c.Target, "-")
 	if slices.Contains(bundleTypes[os], c.BundleType) {
@@ -50,10 +50,10 @@ func (c Client) keys() []string {
 }
 
 // Suits returns why a client can't use the bundle that Lookup found under a key, judging by
-// the name of its file. On Linux the bundle must have the type of the installation; a client
-// that does not know its type installs an AppImage. On Windows the plain key must not have a
-// bundle of the other installer, but under a key with a type the publisher may have put
-// either. Errors wrap ErrFormat or ErrBeside.
+// the name of its file. On Linux the bundle must have the type of the installation, or be an
+// AppImage if the client does not know its type. On Windows the plain key must not have a
+// bundle of the other installer; a key with a type may have either. Errors wrap ErrFormat or
+// ErrBeside.
 func (c Client) Suits(key string, p Platform) error {
 	k, err := ParseKey(c.Target)
 	if err != nil {
@@ -70,9 +70,9 @@ func (c Client) Suits(key string, p Platform) error {
 	case known && !slices.Contains(strings.Fields(platforms), k.OS+"-"+k.Type),
 		k.OS == "linux" && k.Type == "" && kind != "" && kind != "appimage",
 		!known && plain && k.OS == "linux" && k.Type != "" && k.Type != "appimage": // the plain key is the AppImage's
-		return fmt.Errorf("%w: %s is no %s", ErrFormat, name, k.wanted())
+		return fmt.Errorf("%w: expected %s, not %s", ErrFormat, k.wanted(), name)
 	case k.OS == "windows" && plain && kind != "" && k.Type != "" && kind != k.Type:
-		return fmt.Errorf("%w: %s is %s, the installation %s", ErrBeside, name, kind, k.Type)
+		return fmt.Errorf("%w: %s is of type %s, the installation of type %s", ErrBeside, name, kind, k.Type)
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ const (
 
 var contentNames = map[content]string{publicKey: "public key", secretKey: "private key", signature: "signature"}
 
-// misplaced says what text holds in place of what is wanted.
+// misplaced describes a text that is not of the wanted kind.
 func misplaced(text string, found, wanted content, mend string) *FormatError {
 	name := contentNames[wanted]
 	switch {

@@ -23,9 +23,8 @@ type Keyring []TrustedKey
 // A KeyText is a trusted key as it is configured.
 type KeyText struct{ Key, From, Until string }
 
-// ParseKeyring parses keys with ParsePublicKey and drops duplicates. Refused are two
-// different keys with the same id, since signatures name their key by id only, and
-// two spans of one key.
+// ParseKeyring parses keys with ParsePublicKey and drops duplicates. It refuses two different
+// keys with the same id, since signatures name their key by id only, and two spans of one key.
 //
 // The error gives the key's number, from 1, and wraps a *FormatError.
 func ParseKeyring(keys []KeyText) (Keyring, error) {

@@ -31,7 +31,7 @@ func (j Journal) Raw(ctx context.Context, after uint64) ([][]byte, error) {
 	return raw, err
 }
 
-// readWithin is ReadEntries of as many bytes as are taken over at once.
+// readWithin is ReadEntries of at most MaxHistory bytes.
 func (j Journal) readWithin(ctx context.Context, known uint64, raw [][]byte) error {
 	size := 0
 	for at := 0; at < len(raw); at += segment.Entries {
@@ -49,7 +49,7 @@ func (j Journal) readWithin(ctx context.Context, known uint64, raw [][]byte) err
 	return nil
 }
 
-// linked reports whether each entry has the hash of the one before it, where that is known.
+// linked reports whether each entry has the hash of the one before it, unless that is lost.
 func linked(raw [][]byte) bool {
 	for i, data := range raw {
 		var e struct {
