@@ -5,62 +5,50 @@ import (
 	"fmt"
 	"iter"
 	"runtime/debug"
-	"sync"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // WriteAll calls write with batches of samples, one after another, each while the next
-// is being read. It writes the last one only if no error follows it, and returns the
-// first error once no write is running any more. A batch is write's only until it
-// returns.
+// is being read. It writes the last one only if no error follows it. It returns the first
+// error, and only when no write is running. Write must not keep a batch.
 func WriteAll(samples iter.Seq2[Sample, error], size int, write func([]Sample) error) error {
-	w := &batchWriter{write: write}
-	defer w.running.Wait()
+	var running errgroup.Group // of one write at most
+	defer func() { _ = running.Wait() }()
+	start := func(batch []Sample) error {
+		if err := running.Wait(); err != nil {
+			return err
+		}
+		running.Go(func() (err error) {
+			defer recovered("write", &err)
+			return write(batch)
+		})
+		return nil
+	}
 	batch, other := make([]Sample, 0, size), make([]Sample, 0, size)
 	for s, err := range samples {
 		if err != nil {
-			return cmp.Or(w.wait(), err)
+			return cmp.Or(running.Wait(), err)
 		}
 		if batch = append(batch, s); len(batch) == size {
-			if err := w.start(batch); err != nil {
+			if err := start(batch); err != nil {
 				return err
 			}
 			batch, other = other[:0], batch
 		}
 	}
 	if len(batch) > 0 {
-		if err := w.start(batch); err != nil {
+		if err := start(batch); err != nil {
 			return err
 		}
 	}
-	return w.wait()
+	return running.Wait()
 }
 
-// batchWriter has one write running at most.
-type batchWriter struct {
-	write   func([]Sample) error
-	running sync.WaitGroup
-	err     error
-}
-
-// wait returns the error of the write that was started last.
-func (w *batchWriter) wait() error {
-	w.running.Wait()
-	return w.err
-}
-
-// start starts a write once the one before has succeeded. A panic becomes an error: on
-// its goroutine it would end the process.
-func (w *batchWriter) start(batch []Sample) error {
-	if err := w.wait(); err != nil {
-		return err
+// recovered turns a panic of its caller into an error, since on a goroutine of its own a
+// panic ends the process.
+func recovered(what string, err *error) {
+	if found := recover(); found != nil {
+		*err = fmt.Errorf("%s: panic: %v\n%s", what, found, debug.Stack())
 	}
-	w.running.Go(func() {
-		defer func() {
-			if found := recover(); found != nil {
-				w.err = fmt.Errorf("write: panic: %v\n%s", found, debug.Stack())
-			}
-		}()
-		w.err = w.write(batch)
-	})
-	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"runtime/debug"
 	"sync"
 	"time"
 )
@@ -14,14 +13,13 @@ import (
 // queries, so that any number of dashboards cost a database one query at a time.
 // Other methods go straight to the underlying store.
 //
-// A last value is cached for 2 s, an aggregate for a thousandth of its window but
-// between 2 s and 30 s, counted from the start of the query. While a database runs
-// a query, further wants are collected for the next one. A query is cancelled when
-// the last caller that waits for it gives up. Errors go to all callers that wait;
-// they are not cached, and no stale value is returned instead. Forget says that another
-// process has written.
+// A last value is cached for 2 s from the start of the query, an aggregate for a thousandth
+// of its window but between 2 s and 30 s. While a database runs a query, further wants are
+// collected for the next one. A query is cancelled when the last caller that waits for it
+// gives up. An error goes to all callers that wait; it is not cached, and no stale value is
+// returned instead.
 //
-// Set its fields before the first use. Close ends it.
+// Set its fields before the first use.
 type Cached struct {
 	Store
 	// Now is the clock, time.Now by default.
@@ -36,7 +34,7 @@ type Cached struct {
 	mu      sync.Mutex
 	values  map[place]dated
 	forgot  map[string]time.Time // when, by database
-	queues  map[string][]*query  // by database, while it is worked on; the first is running
+	queues  map[string][]*query  // by database; the first is running
 	running sync.WaitGroup
 	closed  bool
 }
@@ -55,8 +53,7 @@ type dated struct {
 type query struct {
 	wants   map[Want]int // their indexes in values
 	order   []Want
-	waiters int
-	left    bool               // all waiters have given up
+	waiters int                // zero once all have given up
 	cancel  context.CancelFunc // nil until it runs
 	done    chan struct{}      // closed when values and err are set
 	values  []Value
@@ -116,8 +113,8 @@ func (c *Cached) Current(ctx context.Context, database string, wants []Want) ([]
 	return values, nil
 }
 
-// Forget drops the cached values of a database, and does not cache those of queries that
-// run: another process has written to it.
+// Forget drops the cached values of a database to which another process has written.
+// Those of running queries are not cached either.
 func (c *Cached) Forget(database string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -138,7 +135,7 @@ func (q *query) wait(ctx context.Context) error {
 	}
 }
 
-// join fills in cached values, and returns the queries that will return the rest.
+// join fills in cached values, and joins queries that will return the rest.
 func (c *Cached) join(ctx context.Context, database string, wants []Want, values []Value) (map[*query][]share, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -173,30 +170,32 @@ func lifetime(want Want) time.Duration {
 	return min(max(want.Window/1000, 2*time.Second), 30*time.Second)
 }
 
-// queryFor returns the query that a want is part of, with its index there: one that
-// has it already, else the last one that has not started, else a new one.
+// queryFor returns the query that answers a want, and the want's index in it: a query that
+// has it already, else the last one if it has not started, else a new one.
 func (c *Cached) queryFor(ctx context.Context, database string, want Want) (*query, int) {
-	queue, working := c.queues[database]
+	queue := c.queues[database]
 	for _, q := range queue {
-		if at, ok := q.wants[want]; ok && !q.left {
+		if at, ok := q.wants[want]; ok && q.waiters > 0 {
 			return q, at
 		}
 	}
-	if n := len(queue); n > 0 && queue[n-1].cancel == nil && !queue[n-1].left && len(queue[n-1].order) < c.Batch {
-		return queue[n-1], queue[n-1].add(want)
+	var previous <-chan struct{}
+	if n := len(queue); n > 0 {
+		last := queue[n-1]
+		if last.cancel == nil && last.waiters > 0 && len(last.order) < c.Batch {
+			return last, last.add(want)
+		}
+		previous = last.done
 	}
 	q := &query{wants: map[Want]int{}, done: make(chan struct{})}
 	at := q.add(want)
 	c.queues[database] = append(queue, q)
-	if !working {
-		// The query belongs to all its waiters, not to one caller's context.
-		shared := context.WithoutCancel(ctx)
-		c.running.Go(func() { c.work(shared, database) })
-	}
+	// The query belongs to all its waiters, not to one caller's context.
+	shared := context.WithoutCancel(ctx)
+	c.running.Go(func() { c.run(shared, database, q, previous) })
 	return q, at
 }
 
-// add adds a want that the query does not have, and returns its index.
 func (q *query) add(want Want) int {
 	at := len(q.order)
 	q.wants[want] = at
@@ -217,54 +216,39 @@ func (c *Cached) leave(joined map[*query][]share) {
 	defer c.mu.Unlock()
 	for q := range joined {
 		if q.waiters--; q.waiters == 0 {
-			q.left = true
 			q.stop()
 		}
 	}
 }
 
-// work runs the queries of a database, one after another.
-func (c *Cached) work(shared context.Context, database string) {
-	for {
-		q, ctx := c.begin(shared, database)
-		if q == nil {
-			return
-		}
-		asked := c.Now()
-		if q.err = ctx.Err(); q.err == nil {
-			q.values, q.err = c.ask(ctx, database, q.order)
-		}
-		c.end(database, q, asked)
+// run runs a query once the previous one of its database is done.
+func (c *Cached) run(shared context.Context, database string, q *query, previous <-chan struct{}) {
+	if previous != nil {
+		<-previous
 	}
+	ctx := c.begin(shared, q)
+	asked := c.Now()
+	if q.err = ctx.Err(); q.err == nil {
+		q.values, q.err = c.ask(ctx, database, q.order)
+	}
+	c.end(database, q, asked)
 }
 
-// ask calls the underlying store and returns its panic as an error: on this
-// goroutine it would end the process.
-func (c *Cached) ask(ctx context.Context, database string, wants []Want) (values []Value, err error) {
-	defer func() {
-		if found := recover(); found != nil {
-			err = fmt.Errorf("current values: panic: %v\n%s", found, debug.Stack())
-		}
-	}()
+func (c *Cached) ask(ctx context.Context, database string, wants []Want) (_ []Value, err error) {
+	defer recovered("current values", &err)
 	return c.Store.Current(ctx, database, wants)
 }
 
-// begin starts the first query of the queue.
-func (c *Cached) begin(shared context.Context, database string) (*query, context.Context) {
+// begin closes a query to further wants, and returns its context.
+func (c *Cached) begin(shared context.Context, q *query) context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	queue := c.queues[database]
-	if len(queue) == 0 {
-		delete(c.queues, database)
-		return nil, nil
-	}
-	q := queue[0]
 	ctx, cancel := context.WithTimeout(shared, c.Timeout)
 	q.cancel = cancel
-	if c.closed || q.left {
+	if c.closed || q.waiters == 0 {
 		cancel()
 	}
-	return q, ctx
+	return ctx
 }
 
 // end removes the query from the queue and caches its values.
@@ -273,7 +257,9 @@ func (c *Cached) end(database string, q *query, asked time.Time) {
 	defer c.mu.Unlock()
 	defer q.cancel()
 	defer close(q.done)
-	c.queues[database] = c.queues[database][1:]
+	if c.queues[database] = c.queues[database][1:]; len(c.queues[database]) == 0 {
+		delete(c.queues, database)
+	}
 	if q.err != nil {
 		q.err = q.shared()
 		return
@@ -287,8 +273,8 @@ func (c *Cached) end(database string, q *query, asked time.Time) {
 	}
 }
 
-// shared maps errors of the query's own context, which is not the callers': it took too
-// long, or the cache was closed.
+// shared rewords errors of the query's own context, so that callers don't take them for
+// those of theirs: the query took too long, or the cache was closed.
 func (q *query) shared() error {
 	switch {
 	case errors.Is(q.err, context.DeadlineExceeded):
@@ -299,7 +285,7 @@ func (q *query) shared() error {
 	return q.err
 }
 
-// makeRoom drops values that are too old and, where that is not enough, all of them.
+// makeRoom drops values that are too old or, if that is not enough, all of them.
 func (c *Cached) makeRoom(n int) {
 	if len(c.values)+n <= c.Size {
 		return

@@ -16,7 +16,7 @@ import (
 // RFC 3339 or a number of units since 1970. A value is written as in line protocol:
 // a number, 12i for an integer, true or false, or a text in quotes of its own.
 //
-// Like Lines it yields at most one error, which names the line.
+// Like Lines, it yields at most one error, which names the line.
 func CSV(r io.Reader, unit time.Duration) iter.Seq2[Sample, error] {
 	return func(yield func(Sample, error) bool) {
 		bounded := &boundedReader{Reader: r, left: maxLine}

@@ -8,13 +8,13 @@ import (
 	"strconv"
 )
 
-// Encoder checks samples and writes them as line protocol in one pass. It remembers what
-// the names of a text repeat. The zero value is ready; it is not for concurrent use.
+// Encoder checks samples and writes them as line protocol in one pass. It remembers names,
+// which samples repeat. The zero value is ready to use, but not concurrently.
 type Encoder struct {
 	columns map[Key]*column
 }
 
-// column is what lines repeat of a field.
+// column is a field as lines repeat it.
 type column struct {
 	field string
 	kind  Kind
@@ -28,8 +28,9 @@ type cell struct {
 	value any
 }
 
-// Append appends a sample as AppendLine does. It returns dst as it was with the error of
-// ValidSample, or with ErrKind if a field is of another kind than in an earlier sample.
+// Append appends a sample as AppendLine does. If that fails it returns dst unchanged: with
+// the error of ValidSample, or with ErrKind if a field has another kind than in an earlier
+// sample.
 func (e *Encoder) Append(dst []byte, s Sample) ([]byte, error) {
 	var room [16]cell
 	cells := room[:0]
@@ -57,7 +58,7 @@ func (e *Encoder) Append(dst []byte, s Sample) ([]byte, error) {
 	return append(line, '\n'), nil
 }
 
-// column returns the column of a field of s, whose value is fit to be stored in it.
+// column returns the column of a field of s, if the value may be stored there.
 func (e *Encoder) column(s Sample, field string, value any) (*column, error) {
 	key := Key{s.Measurement, field}
 	c := e.columns[key]
@@ -96,8 +97,7 @@ func (e *Encoder) Kinds() map[Key]Kind {
 	return kinds
 }
 
-// OtherKind returns the ErrKind of a field that holds another kind than what is to be
-// written.
+// OtherKind returns an ErrKind: a field that holds one kind was to be written with another.
 func OtherKind(k Key, holds, kind Kind) error {
 	return fmt.Errorf("%s holds %s, not %s: %w", k, holds, kind, ErrKind)
 }

@@ -5,12 +5,11 @@ import (
 	"time"
 )
 
-// RollupFactor is how many times as long as its values a database keeps what they amount
-// to in each hour.
+// RollupFactor is how many times as long as its values a database keeps their rollups.
 const RollupFactor = 5
 
-// RollupsSuffix ends the names of databases that adapters make for that. ValidDatabase
-// refuses it.
+// RollupsSuffix ends the names of the databases in which an adapter keeps rollups.
+// ValidDatabase refuses it.
 const RollupsSuffix = ".rollups"
 
 // Bounds of Keeping.Retention other than zero.
@@ -19,13 +18,13 @@ const (
 	MaxRetention = 20 * 366 * 24 * time.Hour
 )
 
-// AsItIs means the retention that a database has.
+// AsItIs stands for the retention that a database has already.
 const AsItIs time.Duration = -1
 
 // Keeping says how a database keeps values.
 type Keeping struct {
-	Retention time.Duration  // of a value, counted from its time; zero keeps it for ever; or AsItIs
-	Zone      *time.Location // whose days are asked for; nil means UTC
+	Retention time.Duration  // of a value, from its time on; zero means for ever; or AsItIs
+	Zone      *time.Location // whose days readers ask for; nil means UTC
 }
 
 // ValidKeeping reports a retention that is neither zero nor AsItIs nor between
@@ -37,8 +36,9 @@ func ValidKeeping(k Keeping) error {
 	return nil
 }
 
-// Grain returns the longest of an hour, a half and a quarter of it, of which the days
-// of a zone begin at multiples since 1970 in UTC, and have since 1990.
+// Grain returns how long the parts of an hour are that rollups for a zone need: an hour,
+// half of one or a quarter. It is the longest of which all days of the zone since 1990 have
+// begun at a multiple, counted from 1970 in UTC.
 func Grain(zone *time.Location) time.Duration {
 	if zone == nil {
 		return time.Hour

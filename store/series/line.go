@@ -49,7 +49,7 @@ func AppendTags(dst []byte, tags map[string]string) []byte {
 	return dst
 }
 
-// sortedKeys appends the keys of m to dst, which has room for most, in their order.
+// sortedKeys appends the keys of m to dst, sorted.
 func sortedKeys[V any](dst []string, m map[string]V) []string {
 	for name := range m {
 		dst = append(dst, name)
@@ -89,13 +89,13 @@ func appendValue(dst []byte, value any) []byte {
 
 // Lines reads line protocol: one sample a line, with its time in units since 1970
 // or, where a line has no time, now. It skips empty lines and comments. It yields
-// at most one error, as the last element, which names the line and wraps
+// at most one error, as the last element. It names the line and wraps
 // ErrInvalid, ErrName, ErrTooLarge or the error of r. The samples pass ValidSample.
 //
-// Samples of the same series share their Tags, which nobody may change.
+// Samples of the same series share their Tags: don't change them.
 //
-// The text of a field keeps its backslashes as InfluxDB keeps them: only those
-// before a quote or another backslash are escapes.
+// As in InfluxDB, a backslash in the text of a field is an escape only before a quote or
+// another backslash.
 func Lines(r io.Reader, unit time.Duration, now time.Time) iter.Seq2[Sample, error] {
 	return func(yield func(Sample, error) bool) {
 		lines := newSplitter(r)
@@ -120,7 +120,7 @@ func Lines(r io.Reader, unit time.Duration, now time.Time) iter.Seq2[Sample, err
 	}
 }
 
-// lineParser parses lines. It remembers what the lines of a text repeat.
+// lineParser parses lines. It remembers heads and names, which lines repeat.
 type lineParser struct {
 	unit  time.Duration
 	now   time.Time
@@ -128,7 +128,7 @@ type lineParser struct {
 	names map[string]string // of fields
 }
 
-// head is what stands before the fields of a line.
+// head is the part of a line before its fields.
 type head struct {
 	measurement string
 	tags        map[string]string
@@ -137,7 +137,6 @@ type head struct {
 // maxHeads is the number of heads or names that are remembered.
 const maxHeads = 10_000
 
-// parse parses one line without its newline.
 func (p *lineParser) parse(line []byte) (Sample, error) {
 	c := &cursor{rest: line}
 	h, err := p.head(c)
@@ -163,7 +162,6 @@ func (p *lineParser) parse(line []byte) (Sample, error) {
 	return s, ValidSample(s)
 }
 
-// head reads the measurement and the tags.
 func (p *lineParser) head(c *cursor) (h head, err error) {
 	text := c.rest[:headEnd(c.rest)]
 	if h, ok := p.heads[string(text)]; ok {

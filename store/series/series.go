@@ -1,9 +1,9 @@
 // Package series defines the time-series store that holds tenants' measurements.
 //
-// A Key, a field of a measurement, identifies values in a database that belongs
-// to one tenant. A key may have several tag sets, each a series of its own.
-// Readers see them merged: the last value is the one with the latest time, the
-// greater of two that share it; mean, sum, min and max cover all tag sets.
+// A database belongs to one tenant. A Key, a field of a measurement, names values in it. A
+// key may have several tag sets, each a series of its own, which readers see merged: the
+// last value is the one with the latest time, or the greater of two with the same time;
+// mean, sum, min and max cover all tag sets.
 //
 // A field has one Kind. Booleans read as 1 and 0, so that their mean is the share
 // of true and their sum the number of true. Integers read as the nearest float64.
@@ -14,21 +14,20 @@
 //   - Only measured values are returned. A key that was never written, a tag's
 //     name, a text field or an empty window is missing, which is not an error. A
 //     database that can't be read is an error, never an empty answer.
-//   - Names are data: no part of a name is ever interpreted as a query.
+//   - No part of a name is ever interpreted as a query.
 //   - No value is later than the reader's clock, so that one wrong clock in the
 //     field does not hide all later values.
 //   - A store reads what it has written.
-//   - A batch takes one round trip, except where values have to be looked for
-//     further back.
-//   - Waits are bounded by the context and the adapter's timeouts, and the size of
+//   - A batch takes one round trip, except for last values that lie far back.
+//   - Waits are bounded by the context and the adapter's timeouts. The size of
 //     answers is bounded too.
 //   - Errors match the sentinels of this package or fs.ErrPermission.
 //
 // A database keeps its values for ever, or deletes those that are older than its
-// retention. What they amount to in each hour (or half or quarter of it, where the days
-// of its zone begin there) it keeps RollupFactor times as long. Series answers with that
-// where windows begin and end at such times, as if the values were still there: sums
-// differ by 1e-12 at most.
+// retention. It keeps rollups of them RollupFactor times as long: count, sum, minimum and
+// maximum of each hour, or of each half or quarter of an hour where the days of its zone
+// begin there. Series uses them for windows that begin and end at such times, as if the
+// values were still there: sums differ by 1e-12 at most.
 package series
 
 import (
@@ -44,10 +43,10 @@ var (
 	// ErrUnavailable says that the database could not be reached or did not
 	// answer in time; the same call may work later.
 	ErrUnavailable = errors.New("the time-series database does not answer")
-	// ErrSlow says that the database could be reached and did not answer in time. It is
-	// an ErrUnavailable.
+	// ErrSlow says that the database was reached but did not answer in time. It matches
+	// ErrUnavailable too.
 	ErrSlow error = slow{}
-	// ErrNoDatabase says that there is no database of this name.
+	// ErrNoDatabase says that no database has this name.
 	ErrNoDatabase = errors.New("there is no such time-series database")
 	// ErrName says that a name breaks the rules of ValidName, ValidDatabase or
 	// ValidSample.
@@ -69,12 +68,10 @@ const (
 	DefaultLimit = 5000
 )
 
-// slow is ErrSlow.
 type slow struct{}
 
 func (slow) Error() string { return "the time-series database did not answer in time" }
 
-// Is reports whether target is ErrUnavailable.
 func (slow) Is(target error) bool { return target == ErrUnavailable }
 
 // Key names a field of a measurement.
@@ -94,13 +91,12 @@ const (
 	Text
 )
 
-// String returns the kind's name.
 func (k Kind) String() string {
 	return [...]string{"unknown", "float", "integer", "boolean", "text"}[k]
 }
 
-// KindOf returns the kind of a float64, int64, bool or string. ErrInvalid for any
-// other type.
+// KindOf returns the kind of a float64, int64, bool or string, or ErrInvalid for any other
+// type.
 func KindOf(value any) (Kind, error) {
 	switch value.(type) {
 	case float64:
@@ -127,7 +123,6 @@ const (
 	Sum
 )
 
-// String returns the aggregate's name.
 func (a Aggregate) String() string { return [...]string{"last", "mean", "max", "min", "sum"}[a] }
 
 // Want asks for one current value.
@@ -140,8 +135,7 @@ type Want struct {
 	Timed  bool // return the time of a last value, which may be slower
 }
 
-// Normal returns the want with its default filled in, so that wants that mean the
-// same are equal.
+// Normal returns the want in the one form that all wants of the same meaning have.
 func (w Want) Normal() Want {
 	switch {
 	case w.Aggregate == Last:
@@ -177,8 +171,8 @@ type Range struct {
 	Limit int            // of points, the newest of which are returned; zero means DefaultLimit
 }
 
-// Points returns the largest number of points that a valid range may have: its
-// limit, or the number of its windows if that is smaller.
+// Points returns how many points a valid range can have at most: its limit, or the number
+// of its windows if that is smaller.
 func (r Range) Points() int {
 	limit := cmp.Or(r.Limit, DefaultLimit)
 	length := uint64(r.Stop.UnixNano()) - uint64(r.Start.UnixNano()) // may be above math.MaxInt64
@@ -204,8 +198,8 @@ type Result struct {
 	Truncated bool    // there are older points, past the limit
 }
 
-// NewestFirst returns the result for points that an adapter has read newest first,
-// one more than limit if there are more.
+// NewestFirst returns the result for points that are newest first. An adapter reads one
+// more than limit, to learn whether there are more.
 func NewestFirst(points []Point, limit int) Result {
 	kept := points[:min(len(points), limit)]
 	slices.Reverse(kept)
@@ -238,17 +232,16 @@ type Store interface {
 	// Fields returns the kinds of all fields of a database.
 	Fields(ctx context.Context, database string) (map[Key]Kind, error)
 
-	// Write stores samples; nothing if one of them fails ValidSample. It replaces
-	// points of the same measurement, tags, field and time. ErrKind if a field has
-	// another kind; the database may then have stored the other samples, and they
-	// can be written again. ErrExpired if some are older than the database keeps values;
-	// it has then stored all others.
+	// Write stores samples, or none of them if one fails ValidSample. It replaces points
+	// with the same measurement, tags, field and time. The error is ErrKind if a field has
+	// another kind: the other samples may then be stored, and can be written again. It is
+	// ErrExpired if some are older than the database keeps values: all others are stored.
 	Write(ctx context.Context, database string, samples []Sample) error
 
 	// Create creates a database if it does not exist.
 	Create(ctx context.Context, database string) error
 
-	// Keep sets how a database keeps values, and begins to delete those that are older.
+	// Keep sets how long a database keeps values, and begins to delete older ones.
 	// ErrInvalid unless ValidKeeping passes.
 	Keep(ctx context.Context, database string, k Keeping) error
 
@@ -258,7 +251,7 @@ type Store interface {
 	// Ping reports whether the server answers.
 	Ping(ctx context.Context) error
 
-	// TryWrite writes something that no reader sees, and reports whether a database
-	// takes it: the disk has room and is not read-only.
+	// TryWrite writes something that no reader sees. It fails if the disk is full or
+	// read-only.
 	TryWrite(ctx context.Context, database string) error
 }

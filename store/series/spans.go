@@ -2,7 +2,7 @@ package series
 
 import "time"
 
-// day is what whole days are counted in; a local day may be shorter or longer.
+// day is the length of most days; a local day may be shorter or longer.
 const day = 24 * time.Hour
 
 // Span is a stretch of time in which all windows have the same length: they begin at
@@ -12,8 +12,8 @@ type Span struct {
 	Every       int64
 }
 
-// Spans returns the windows of a valid range, oldest first: one span, or several where
-// whole days are cut and the clocks of the zone change. The first may begin before
+// Spans returns the windows of a valid range, oldest first. There is one span, unless the
+// windows are whole days and the clocks of the zone change. The first may begin before
 // Start; the last ends at Stop.
 func (r Range) Spans() []Span {
 	start, stop, every := r.Start.UnixNano(), r.Stop.UnixNano(), int64(r.Every)
@@ -55,8 +55,8 @@ func (r Range) Spans() []Span {
 	return spans
 }
 
-// regular returns how many windows from at on lie between two changes of the clocks,
-// but not more than reach stop, and at least one.
+// regular returns how many windows fit between at and the next change of the clocks or
+// stop, but at least one.
 func regular(at time.Time, every time.Duration, stop time.Time) int64 {
 	if hour, minute, second := at.Clock(); hour+minute+second != 0 {
 		return 1 // the next one starts at midnight again
@@ -94,8 +94,8 @@ func midnight(number int64, zone *time.Location) time.Time {
 	return at
 }
 
-// Even returns the greatest length of which all windows begin at multiples since 1970,
-// and which divides an hour.
+// Even returns the greatest divisor of an hour such that all windows begin at multiples of
+// it since 1970.
 func Even(spans []Span) time.Duration {
 	length := int64(time.Hour)
 	for _, s := range spans {

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// maxNumber keeps sums finite: InfluxDB fails a whole batch if one is not.
+	// maxNumber keeps sums finite: InfluxDB fails a whole batch for one that is not.
 	maxNumber = 1e300
 
 	maxName = 256     // bytes of a name or a tag's value
@@ -22,8 +22,8 @@ const (
 // maxEvery is the longest window, about ten years.
 const maxEvery = 3660 * 24 * time.Hour
 
-// Times that a sample may have: what fits into nanoseconds since 1970, with more
-// than maxEvery to spare on both sides.
+// The bounds of a sample's time: nanoseconds since 1970 hold it, with more than maxEvery
+// to spare on both sides.
 var (
 	earliest = time.Date(1700, 1, 1, 0, 0, 0, 0, time.UTC)
 	latest   = time.Date(2250, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -151,10 +151,7 @@ func ValidSample(s Sample) error {
 
 func validTags(tags map[string]string) error {
 	for name, value := range tags {
-		if name == "time" {
-			return fmt.Errorf("%w: %q", ErrName, name)
-		}
-		if err := writable(name); err != nil {
+		if err := validColumn(name); err != nil {
 			return err
 		}
 		if err := carried(value); err != nil || value == "" || len(value) > maxName {
@@ -165,10 +162,7 @@ func validTags(tags map[string]string) error {
 }
 
 func validField(name string, value any) error {
-	if name == "time" {
-		return fmt.Errorf("%w: %q", ErrName, name)
-	}
-	if err := writable(name); err != nil {
+	if err := validColumn(name); err != nil {
 		return err
 	}
 	if _, err := KindOf(value); err != nil {
@@ -185,6 +179,14 @@ func validField(name string, value any) error {
 	return nil
 }
 
+// validColumn reports why a tag or a field can't have a name.
+func validColumn(name string) error {
+	if name == "time" {
+		return fmt.Errorf("%w: %q", ErrName, name)
+	}
+	return writable(name)
+}
+
 func writable(name string) error {
 	if err := ValidName(name); err != nil {
 		return err
@@ -192,8 +194,7 @@ func writable(name string) error {
 	return carried(name)
 }
 
-// simple reports whether s has nothing but printable ASCII without backslashes, as
-// nearly all names have.
+// simple reports whether s is printable ASCII without backslashes, as nearly all names are.
 func simple(s string) bool {
 	for i := range len(s) {
 		if s[i] < ' ' || s[i] > '~' || s[i] == '\\' {
@@ -203,7 +204,7 @@ func simple(s string) bool {
 	return true
 }
 
-// carried reports why line protocol does not preserve a name or a tag's value.
+// carried reports why line protocol would not preserve a name or a tag's value.
 func carried(s string) error {
 	if simple(s) {
 		return nil

@@ -15,8 +15,9 @@ type piece struct {
 	rolled       bool  // rollups stand for its values
 }
 
-// pieces cuts a window, oldest first. Before the first part of an hour that lies wholly in
-// it there are only values, while they are kept.
+// pieces cuts a window, oldest first. Rollups stand for the parts of hours before the border
+// that lie wholly in the window; what is before the first of these is read from values, as
+// long as they are kept.
 func (b *batch) pieces(window time.Duration) (all []piece) {
 	since, now := b.since(window), b.now.UnixNano()
 	border := b.rollups.border(b.now)
@@ -54,8 +55,7 @@ func (p piece) cell(k series.Key, kind series.Kind, function string) cell {
 	return c
 }
 
-// functionsOf returns the functions that an aggregate of some pieces needs. Booleans are
-// counted.
+// functionsOf returns the functions of each piece that an aggregate is made of.
 func functionsOf(a series.Aggregate, kind series.Kind, pieces int) []string {
 	switch {
 	case kind == series.Boolean:
@@ -66,7 +66,6 @@ func functionsOf(a series.Aggregate, kind series.Kind, pieces int) []string {
 	return []string{a.String()}
 }
 
-// wantAggregate plans an aggregate.
 func (b *batch) wantAggregate(want series.Want, kind series.Kind) {
 	pieces := b.pieces(want.Window)
 	for _, p := range pieces {
@@ -76,7 +75,6 @@ func (b *batch) wantAggregate(want series.Want, kind series.Kind) {
 	}
 }
 
-// planOf returns the plan that fetches a piece.
 func (b *batch) planOf(p piece) plan {
 	if p.rolled {
 		return b.old
@@ -84,7 +82,7 @@ func (b *batch) planOf(p piece) plan {
 	return b.first
 }
 
-// aggregate returns an aggregate that was fetched; false if there are no values.
+// aggregate returns an aggregate that was fetched, or false if there are no values.
 func (b *batch) aggregate(want series.Want, kind series.Kind) (number float64, found bool) {
 	pieces := b.pieces(want.Window)
 	functions := functionsOf(want.Aggregate, kind, len(pieces))
@@ -119,7 +117,7 @@ func (f *figure) join(function string, other figure) {
 	}
 }
 
-// share returns an aggregate of booleans, of which there are all and trues are true.
+// share returns an aggregate of as many booleans as all, of which trues are true.
 func share(a series.Aggregate, trues, all float64) float64 {
 	switch {
 	case a == series.Sum:

@@ -10,19 +10,19 @@ import (
 	"tsmon/store/series"
 )
 
-// rollups is what there is of them for a database.
+// rollups is what is known of the rollups of a database.
 type rollups struct {
 	retention time.Duration // of the values, zero if they are kept for ever
-	until     time.Time     // all is rolled up until this day, zero if nothing is
-	grain     time.Duration // how long the parts are
-	// kinds are those of all fields that are rolled up. The server forgets a field once none
-	// of its values is kept.
+	until     time.Time     // the day before which all is rolled up, zero if nothing is
+	grain     time.Duration // how long the parts of an hour are
+	// kinds are those of all fields that have rollups. The server itself forgets a field once
+	// all its values are deleted.
 	kinds map[series.Key]series.Kind
 }
 
-// border returns the time before which rollups are used instead of values, some of which may
-// be deleted. It is zero if values are used for all times, because none are deleted or
-// nothing has rolled them up.
+// border returns the time before which rollups are used instead of values, since some of
+// the values may be deleted. It is zero if only values are used, because none are deleted or
+// none are rolled up.
 func (r rollups) border(now time.Time) time.Time {
 	if r.retention == 0 || r.until.IsZero() {
 		return time.Time{}
@@ -34,7 +34,7 @@ func (r rollups) border(now time.Time) time.Time {
 	return border
 }
 
-// rollups returns the rollups of a database, as they were within kindsLife.
+// rollups returns what is known of the rollups of a database, at most kindsLife old.
 func (s *Store) rollups(ctx context.Context, database string, m *memory) (rollups, error) {
 	now := s.now()
 	if known, ok := m.rolled(now); ok {
@@ -55,8 +55,8 @@ func (s *Store) rollups(ctx context.Context, database string, m *memory) (rollup
 	return found, nil
 }
 
-// bereft reports whether an error says that the rollups that are remembered have been
-// dropped. Then values stand for all times: the question can be asked again.
+// bereft reports whether an error says that the known rollups have been dropped. It forgets
+// them, so that the caller can ask again, for values only.
 func (s *Store) bereft(ctx context.Context, m *memory, known rollups, err error) bool {
 	if err == nil || known.until.IsZero() || !errors.Is(s.server.translate(ctx, err), series.ErrNoDatabase) {
 		return false
@@ -65,8 +65,7 @@ func (s *Store) bereft(ctx context.Context, m *memory, known rollups, err error)
 	return true
 }
 
-// rollupsSeen returns the progress of rollups, of which there are none where the token may
-// not see them.
+// rollupsSeen returns the rollups that the token may see.
 func (s *Store) rollupsSeen(ctx context.Context, database string) (rollups, error) {
 	found, err := s.server.progress(ctx, database)
 	if err == nil && !found.until.IsZero() {
@@ -75,8 +74,8 @@ func (s *Store) rollupsSeen(ctx context.Context, database string) (rollups, erro
 	return found, s.unlessHidden(ctx, err)
 }
 
-// rolledKinds returns the kinds of the fields that are rolled up: a boolean one has a last
-// value, numbers are the same for rollups.
+// rolledKinds returns the kinds of the fields that have rollups. Only those of a boolean
+// have a last value; the rollups of floats and integers look the same.
 func (s *server) rolledKinds(ctx context.Context, database string) (map[series.Key]series.Kind, error) {
 	parts, err := s.fieldKeys(ctx, s.rollupsOf(database))
 	kinds := map[series.Key]series.Kind{}
@@ -94,7 +93,7 @@ func (s *server) rolledKinds(ctx context.Context, database string) (map[series.K
 	return kinds, err
 }
 
-// remember adds the kinds of fields that are rolled up and that the server has forgotten.
+// remember adds the kinds of fields that have rollups and that the server has forgotten.
 func (r rollups) remember(kinds map[series.Key]series.Kind, keys []series.Key) {
 	for _, k := range keys {
 		if kind := r.kinds[k]; kinds[k] == 0 && kind != 0 {
@@ -103,22 +102,21 @@ func (r rollups) remember(kinds map[series.Key]series.Kind, keys []series.Key) {
 	}
 }
 
-// unlessHidden returns nil for what a token that is good for reading alone may not see.
+// unlessHidden returns nil for an error that a token which may only read gets for what it
+// can't see.
 func (s *Store) unlessHidden(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
 	}
 	said := s.server.translate(ctx, err)
-	for _, hidden := range []error{ErrOrg, fs.ErrPermission, series.ErrNoDatabase} {
-		if errors.Is(said, hidden) {
-			return nil
-		}
+	if errors.Is(said, ErrOrg) || errors.Is(said, fs.ErrPermission) || errors.Is(said, series.ErrNoDatabase) {
+		return nil
 	}
 	return err
 }
 
-// progress returns how far the rollups of a database are. Its error is ErrNoDatabase if
-// there never were any.
+// progress returns how far a database is rolled up. The error is ErrNoDatabase if it never
+// was.
 func (s *server) progress(ctx context.Context, database string) (rollups, error) {
 	q := s.query()
 	q.add(`SELECT last("grain"), "until" FROM "` + progress + `"`)

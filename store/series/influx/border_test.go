@@ -63,19 +63,18 @@ func testOwnRetention(t *testing.T, opts Options) {
 // twice, whatever it says of those.
 func TestWindowsOfBefore(t *testing.T) {
 	const border = int64(100 * day)
-	answer := func(oldest, newest int64, value bool) []row {
+	answer := func(oldest, newest int64, value bool) [][]row {
 		r := row{Columns: []string{"time", "last"}}
 		for at := oldest; at <= newest; at += int64(day) {
 			r.Values = append(r.Values, []any{json.Number(strconv.FormatInt(at, 10)), value})
 		}
-		return []row{r}
+		return [][]row{{r}}
 	}
-	w := windows{boolean: true, every: int64(day), from: border}
-	if err := w.add(answer(border-int64(5*day)/2, border+int64(day)/2, true)); err != nil { // the border lies within one
+	w := windows{boolean: true, every: int64(day)}
+	if err := w.add(answer(border-int64(5*day)/2, border+int64(day)/2, true), border); err != nil { // the border lies within one
 		t.Fatal(err)
 	}
-	w.from = border - int64(7*day)/2
-	if err := w.add(answer(border-int64(7*day)/2, border-int64(day)/2, false)); err != nil {
+	if err := w.add(answer(border-int64(7*day)/2, border-int64(day)/2, false), border-int64(7*day)/2); err != nil {
 		t.Fatal(err)
 	}
 	var got []string

@@ -47,8 +47,8 @@ func (s *server) createBucket(ctx context.Context, name string) error {
 
 func (s *server) noOrg() error { return fmt.Errorf("organisation %q: %w", s.org, ErrOrg) }
 
-// bucketOf returns the id of the bucket that queries of a database read: that of its
-// default mapping. It is empty if there is none, or the token may not see it.
+// bucketOf returns the ID of the bucket that queries of a database read: that of its default
+// mapping. It is empty if there is none or the token may not see it.
 func (s *server) bucketOf(ctx context.Context, database string) (id string, err error) {
 	var mappings struct {
 		Content []domain.DBRP
@@ -65,13 +65,13 @@ func (s *server) bucketOf(ctx context.Context, database string) (id string, err 
 	return "", err
 }
 
-// retention returns that of a database, and on 1.x the name of its policy.
+// retention returns the retention of a database, and on 1.x the name of its policy.
 func (s *server) retention(ctx context.Context, database string) (retention time.Duration, policy string, err error) {
 	has, err := s.hasBuckets(ctx)
 	if err != nil {
 		return 0, "", err
 	}
-	if has { // which answers the query below with what was set first
+	if has { // it answers the query below with the retention that was set first
 		retention, err = s.bucketRetention(ctx, database)
 		return retention, "", err
 	}
@@ -97,7 +97,6 @@ func (s *server) retention(ctx context.Context, database string) (retention time
 	return 0, "", errIncomplete
 }
 
-// bucketRetention returns that of the bucket of a database.
 func (s *server) bucketRetention(ctx context.Context, database string) (time.Duration, error) {
 	id, err := s.bucketOf(ctx, database)
 	if err != nil {
@@ -147,9 +146,8 @@ func (s *server) setRetention(ctx context.Context, database, policy string, rete
 	return s.api(ctx, http.MethodPatch, "buckets/"+url.PathEscape(id), change, &struct{}{})
 }
 
-// shardOf returns how long the shards of a database are, as the server chooses it.
+// shardOf returns the length of shards that the server chooses for a retention.
 func shardOf(retention time.Duration) time.Duration {
-	const day = 24 * time.Hour
 	switch {
 	case retention == 0 || retention > 180*day:
 		return 7 * day

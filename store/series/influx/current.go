@@ -8,17 +8,17 @@ import (
 	"tsmon/store/series"
 )
 
-// Current implements series.Reader. What aggregates need of deleted values goes in a request
-// of its own, to the database of rollups.
-func (s *Store) Current(ctx context.Context, database string, wants []series.Want) (_ []series.Value, err error) {
-	if err := series.ValidDatabase(database); err != nil {
-		return nil, err
-	}
+// Current implements series.Reader. Aggregates that reach back to deleted values take a
+// request of their own to the database of rollups.
+func (s *Store) Current(ctx context.Context, database string, wants []series.Want) (values []series.Value, err error) {
 	if err := series.ValidWants(wants); err != nil {
 		return nil, err
 	}
-	defer s.server.explain(ctx, "current values of "+database, &err)
-	return s.values(ctx, database, wants)
+	err = s.call(ctx, "current values of", database, func() (err error) {
+		values, err = s.values(ctx, database, wants)
+		return err
+	})
+	return values, err
 }
 
 // values answers valid wants.
@@ -82,12 +82,12 @@ type batch struct {
 	now    time.Time
 	memory *memory
 	writes int                        // at its beginning
-	kinds  map[series.Key]series.Kind // of those wanted
+	kinds  map[series.Key]series.Kind // of the wanted keys
 	lasts  map[series.Key]*search
-	first  plan // with the aggregates too
+	first  plan // the first request, with all aggregates
 
-	rollups rollups // where a window reaches far back
-	old     plan    // of what rollups stand for
+	rollups rollups // read only if a window reaches far back
+	old     plan    // for the database of rollups
 }
 
 // search is the search for the last value of a key.
@@ -124,8 +124,8 @@ func (b *batch) since(window time.Duration) int64 {
 	return b.now.Add(-window).UnixNano()
 }
 
-// lastCell returns the cell of a last value at the current step of its search. Past
-// the first step its time decides where the next search begins.
+// lastCell returns the cell of a last value at the current step of its search. After the
+// first step its time is needed, which decides where the next search begins.
 func (b *batch) lastCell(k series.Key, s *search) cell {
 	return cell{function: "last", timed: s.timed || s.rung > 0, kind: b.kinds[k], since: b.since(ladder[s.rung]), until: b.now.UnixNano(), Key: k}
 }
@@ -165,7 +165,6 @@ func (b *batch) take(p plan) {
 	}
 }
 
-// value returns the value of a want.
 func (b *batch) value(want series.Want) series.Value {
 	kind := b.kinds[want.Key]
 	if kind == 0 || kind == series.Text {

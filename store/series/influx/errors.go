@@ -17,14 +17,15 @@ import (
 	"tsmon/store/series"
 )
 
-// errIncomplete says that the server did not answer every statement in full.
+// errIncomplete says that the server left out a statement or a part of its answer.
 var errIncomplete = fmt.Errorf("the answer is not complete: %w", series.ErrUnavailable)
 
 // explain puts an error into the words of the contract and says what was attempted.
-func (s *server) explain(ctx context.Context, what string, err *error) {
-	if *err != nil {
-		*err = fmt.Errorf("%s: %w", what, s.translate(ctx, *err))
+func (s *server) explain(ctx context.Context, what string, err error) error {
+	if err == nil {
+		return nil
 	}
+	return fmt.Errorf("%s: %w", what, s.translate(ctx, err))
 }
 
 // translate maps what the client returns to the errors of the contract.
@@ -35,7 +36,7 @@ func (s *server) translate(ctx context.Context, err error) error {
 	if large, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return fmt.Errorf("%s: the answer is %w: more than %d bytes", s.place, series.ErrTooLarge, large.Limit)
 	}
-	for _, known := range []error{series.ErrKind, series.ErrUnavailable, series.ErrNoDatabase, series.ErrExpired, series.ErrName, series.ErrInvalid, ErrOrg} {
+	for _, known := range []error{series.ErrKind, series.ErrUnavailable, series.ErrNoDatabase, series.ErrExpired, series.ErrName, series.ErrInvalid} {
 		if errors.Is(err, known) {
 			return fmt.Errorf("%s: %w", s.place, err)
 		}
@@ -73,24 +74,19 @@ func isMalformed(err error) bool {
 	return syntax || kind || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// errHidden is what a 2.x says for both.
+// errHidden is ErrNoDatabase of a 2.x, which says the same for both.
 var errHidden = fmt.Errorf("%w, or the token may not read it", series.ErrNoDatabase)
 
-// meaning is as the function; a server with an organisation is a 2.x.
-func (s *server) meaning(e *client.Error) error {
-	if m := meaning(e); m != series.ErrNoDatabase || s.org == "" { //nolint:errorlint // it wraps nothing
-		return m
-	}
-	return errHidden
-}
-
-// meaning maps an answer that says no. InfluxDB has no codes for what matters
+// meaning maps a refusal to an error of the contract. InfluxDB has no codes for what matters
 // here, only sentences, which have been the same through all of 1.x and 2.x.
-func meaning(e *client.Error) error {
+func (s *server) meaning(e *client.Error) error {
 	switch message := strings.ToLower(e.Message); {
 	case e.StatusCode == http.StatusUnauthorized || e.StatusCode == http.StatusForbidden:
 		return fs.ErrPermission
 	case strings.Contains(message, "database not found"), strings.Contains(message, "no dbrp mapping found"), strings.Contains(message, "bucket") && strings.Contains(message, "not found"):
+		if s.org != "" { // as on 2.x
+			return errHidden
+		}
 		return series.ErrNoDatabase
 	case strings.Contains(message, "field type conflict"):
 		return series.ErrKind

@@ -15,29 +15,28 @@ import (
 	"tsmon/store/series"
 )
 
-// OpenGemini speaks InfluxQL and line protocol with differences, all of which this file
-// holds:
+// OpenGemini speaks InfluxQL and line protocol with differences, all of which are handled
+// in this file:
 //
-//   - Parameters can't stand for names, which are quoted and escaped.
-//   - "i"::float of an integer field is a wrong number: integers are read as such, and
+//   - Parameters can't stand for names. Names are quoted and escaped.
+//   - "i"::float of an integer field is a wrong number. Integers are read as integers, so
 //     sums and means of them beyond 64 bits overflow. It stores integers as the nearest
 //     float64, and 2^63-512 or more as a negative one.
-//   - Where the newest come first, last() is the first of each window. Such answers come
-//     oldest first, and without a limit but that of their size.
-//     On a busy machine one was seen to begin with windows of before the time that was asked
-//     from: those are left out.
-//   - A measurement that is gone fails a statement, so that each has one measurement.
+//   - With the newest windows first, last() is the first value of each window. Such answers
+//     are read oldest first, with no limit but that of their size. On a busy machine one
+//     began with windows before the time that was asked from: those are left out.
+//   - A measurement that is gone fails a statement, so each statement has one measurement.
 //   - A new series can be read a second or two after it was written, and again when it
 //     has its first value of a week. Writes wait for that.
-//   - Of two values of one series and time that come in one request it keeps either: the
-//     earlier is left out.
-//   - Nothing can be deleted: rollups are quarters of an hour in every zone, so that none
-//     need to go.
+//   - Of two values of one series and time in one request it keeps either. The earlier is
+//     left out.
+//   - Nothing can be deleted. Rollups are of quarters of an hour in every zone, so that none
+//     have to be deleted when the zone changes.
 //   - It takes no times before 1970, no dots in the names of databases, neither , ; / \ nor
-//     what can't be printed in those of measurements, neither " nor .* in those of tags and
-//     fields, no name of more than 250 bytes, and no tag named as a field of its
-//     measurement. Such samples are ErrInvalid or ErrName,
-//     and nothing is sent; a tag named as a field of an earlier sample is ErrKind.
+//     unprintable characters in those of measurements, neither " nor .* in those of tags and
+//     fields, no name of more than 250 bytes, and no tag with the name of a field of its
+//     measurement. Such samples are ErrInvalid or ErrName, and nothing is sent; for a tag
+//     with the name of an earlier sample's field the error is ErrKind.
 type gemini struct {
 	is atomic.Bool // the server is one; known once it has answered
 
@@ -45,7 +44,7 @@ type gemini struct {
 	seen map[place]struct{}
 }
 
-// place is where a cluster looks a series up: it has an index for each week.
+// place is a series in a week: a cluster has an index for each week.
 type place struct {
 	database string
 	series   string // measurement and tags, as in line protocol
@@ -55,7 +54,7 @@ type place struct {
 const (
 	maxGeminiName = 250 // bytes
 
-	maxSeen      = 1 << 17 // places of which to remember that they can be read
+	maxSeen      = 1 << 17 // places that are remembered as readable
 	visibleAfter = 20 * time.Second
 	lookAgain    = 100 * time.Millisecond
 	perLook      = 500 // statements of a request
@@ -82,7 +81,7 @@ func (q *query) newest(columns string, limit int) string {
 	return fmt.Sprintf("ORDER BY time DESC LIMIT %d", limit+1)
 }
 
-// rollupsOf names the database of rollups of another one.
+// rollupsOf returns the name of the database with the rollups of another.
 func (s *server) rollupsOf(database string) string {
 	if s.gemini.is.Load() {
 		return database + "~" + series.RollupsSuffix[1:]
@@ -90,7 +89,7 @@ func (s *server) rollupsOf(database string) string {
 	return database + series.RollupsSuffix
 }
 
-// grain returns how long the parts of an hour are that are rolled up.
+// grain returns how long the parts of an hour are that a new rollup has.
 func (s *server) grain(zone *time.Location) time.Duration {
 	if s.gemini.is.Load() {
 		return 15 * time.Minute
@@ -98,7 +97,7 @@ func (s *server) grain(zone *time.Location) time.Duration {
 	return series.Grain(zone)
 }
 
-// isColumn reports whether values of a tag or field of that name are found again.
+// isColumn reports whether a tag or field of that name can be read back.
 func isColumn(name string) bool {
 	return len(name) <= maxGeminiName && !strings.Contains(name, `"`) && !strings.Contains(name, ".*")
 }
@@ -135,14 +134,14 @@ func (g *gemini) storable(samples []series.Sample) error {
 	return nil
 }
 
-// look is a statement that returns all series of a measurement with a value at a time.
+// look is a question for all series of a measurement that have a value at a time.
 type look struct {
 	series.Key
 	kind series.Kind
 	at   int64
 }
 
-// unseen returns the samples that may not be readable yet, by the statement that finds out.
+// unseen returns the places that may not be readable yet, by the question that finds out.
 func (g *gemini) unseen(database string, samples []series.Sample) map[look]map[place]bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -170,7 +169,7 @@ func (g *gemini) unseen(database string, samples []series.Sample) map[look]map[p
 }
 
 // latest returns samples without the values that a later one of the same series and time
-// replaces, and nil if there are none.
+// replaces, or nil if there are no such values.
 func latest(samples []series.Sample) []series.Sample {
 	type cell struct {
 		series, field string
@@ -217,8 +216,7 @@ func (g *gemini) saw(places map[place]bool) {
 	}
 }
 
-// awaitKept is awaitVisible without the samples that are too old to be kept, if there
-// are any.
+// awaitKept is awaitVisible, without samples that have expired if there are any.
 func (s *server) awaitKept(ctx context.Context, database string, samples []series.Sample, expired bool) error {
 	if expired {
 		retention, _, err := s.retention(ctx, database)
@@ -254,7 +252,7 @@ func (s *server) awaitVisible(ctx context.Context, database string, samples []se
 	}
 }
 
-// lookFor removes what can be read from what is missing.
+// lookFor removes the places that can be read from missing.
 func (s *server) lookFor(ctx context.Context, database string, missing map[look]map[place]bool) error {
 	q := s.query()
 	var looks []look

@@ -1,32 +1,31 @@
 // Package influx keeps time series in InfluxDB, 1.8 or 2.x, through its official
-// client, or in openGemini, whose differences gemini.go lists and mends.
+// client, or in openGemini, whose differences are all in gemini.go.
 //
-// Queries are InfluxQL, which both versions understand (2.x for every bucket that
-// has a mapping, which it creates with a bucket), with many statements in one
-// request. A name is bound as an identifier unless it holds only letters, digits,
-// hyphens, dots and underscores. Every field is cast to its kind, so that a field
-// of another kind elsewhere can't fail the request; booleans are counted, never
-// averaged. The server merges tag sets. Lines are written in requests of about four
-// megabytes (write.go).
+// Queries are InfluxQL, many statements in one request. Both versions understand it: 2.x for
+// every bucket that has a mapping, which it creates with a bucket. A name is bound as an
+// identifier unless it holds only letters, digits, hyphens, dots and underscores. Every
+// field is cast to its kind, so that a field of another kind elsewhere can't fail the
+// request. Booleans are counted, never averaged. The server merges tag sets. Lines are
+// written in requests of about four megabytes (write.go).
 //
 // For each database a store caches:
 //
 //   - the kinds of its fields, for five minutes. A key that is not among them is
 //     missing; it is looked up again when the kinds are a minute old;
 //   - how far back the last value of each key was. A search covers the newest hour,
-//     then a day, then all time, which takes the server ten times as long, and the
-//     next search begins where the value is expected;
+//     then a day, then all time, which takes the server ten times as long. The next
+//     search begins where the value is expected;
 //   - that a key has no value at all, for a minute.
 //
-// A database with a retention has a second one, named after it with .rollups (~rollups in openGemini), of what its
-// values amount to in each hour; Keep writes it. Series answers with it for what is older
-// than the retention, as far as windows begin at whole hours or the zone's midnights.
-// Where nobody calls Keep, since an operator gave the database its retention, there is no
-// second one and the values are read as far back as there are any.
-// Values that are written later than a day before they are deleted are not in it.
+// A value of a new key that another program writes may therefore be seen a minute late. What
+// this store writes is seen at once.
 //
-// Values of a new key that another program writes may therefore be seen a minute
-// late. What this store writes is seen at once.
+// A database with a retention has a second one with its rollups, named after it with
+// .rollups (~rollups in openGemini). Keep writes it. Series reads it for what is older than
+// the retention, as far as windows begin at whole hours or the zone's midnights. Values that
+// are written later than a day before they are deleted are not in it. Where nobody calls
+// Keep, because an operator gave the database its retention, there are no rollups, and
+// values are read as far back as there are any.
 package influx
 
 import (
@@ -39,20 +38,18 @@ import (
 	"tsmon/store/series"
 )
 
-// Options are the settings of a store. A zero field stands for the value named
-// beside it.
+// Options are the settings of a store. The defaults of zero fields stand beside them.
 type Options struct {
 	URL   string // http://…:8086
 	Org   string // of InfluxDB 2.x; none
 	Token string // of 2.x, or user:password of 1.8; none
 
 	Now     func() time.Time // time.Now
-	Dial    time.Duration    // to connect, 3 s
 	Timeout time.Duration    // of a request, 45 s; what goes through a whole database has ten minutes
 	Answer  int64            // the largest answer in bytes, 64 MiB
 }
 
-// Store is one server. Its methods may be called concurrently.
+// Store is the store of one server. Its methods may be called concurrently.
 type Store struct {
 	server *server
 	now    func() time.Time
@@ -87,16 +84,19 @@ func (s *Store) Close() error {
 }
 
 // Ping implements series.Store.
-func (s *Store) Ping(ctx context.Context) (err error) {
-	defer s.server.explain(ctx, "ping", &err)
-	return s.server.ping(ctx)
+func (s *Store) Ping(ctx context.Context) error {
+	return s.server.explain(ctx, "ping", s.server.ping(ctx))
 }
 
 // Create implements series.Store. On 2.x it creates a bucket with unlimited retention.
-func (s *Store) Create(ctx context.Context, database string) (err error) {
+func (s *Store) Create(ctx context.Context, database string) error {
+	return s.call(ctx, "create database", database, func() error { return s.server.make(ctx, database) })
+}
+
+// call calls f if the name of the database is valid. The error says what was attempted.
+func (s *Store) call(ctx context.Context, what, database string, f func() error) error {
 	if err := series.ValidDatabase(database); err != nil {
 		return err
 	}
-	defer s.server.explain(ctx, "create database "+database, &err)
-	return s.server.make(ctx, database)
+	return s.server.explain(ctx, what+" "+database, f())
 }

@@ -8,63 +8,60 @@ import (
 	"tsmon/store/series"
 )
 
-// Keep implements series.Store. The server deletes whole shards, which are up to a
-// week long, once all of their values are too old. Before that, Keep rolls up what they
-// hold; it has to be called each hour for that, and the first time may take minutes. A
-// retention that an operator set, AsItIs, gets rollups only where there are some.
-func (s *Store) Keep(ctx context.Context, database string, k series.Keeping) (err error) {
-	if err := series.ValidDatabase(database); err != nil {
-		return err
-	}
+// Keep implements series.Store. The server deletes whole shards, which are up to a week
+// long, once all of their values are too old. Keep rolls up what they hold before that, so
+// it has to be called each hour; the first time may take minutes. With AsItIs, a retention
+// that an operator set gets rollups only if there are some already.
+func (s *Store) Keep(ctx context.Context, database string, k series.Keeping) error {
 	if err := series.ValidKeeping(k); err != nil {
 		return err
 	}
-	defer s.server.explain(ctx, "keep values of "+database, &err)
-	now, policy, err := s.server.retention(ctx, database)
-	if err != nil {
-		return err
-	}
-	roll := k.Retention > 0
-	if k.Retention == series.AsItIs {
-		k.Retention = now
-		made, err := s.rollupsSeen(ctx, database)
+	return s.call(ctx, "keep values of", database, func() error {
+		now, policy, err := s.server.retention(ctx, database)
 		if err != nil {
 			return err
 		}
-		roll = now > 0 && !made.until.IsZero()
-	}
-	if roll {
-		if err := s.rollUp(ctx, database, k); err != nil {
-			return err
+		roll := k.Retention > 0
+		if k.Retention == series.AsItIs {
+			k.Retention = now
+			made, err := s.rollupsSeen(ctx, database)
+			if err != nil {
+				return err
+			}
+			roll = now > 0 && !made.until.IsZero()
 		}
-	}
-	if k.Retention != now {
-		err = s.server.setRetention(ctx, database, policy, k.Retention)
-	}
-	s.memory(database).roll(rollups{}, time.Time{})
-	return err
+		if roll {
+			if err := s.rollUp(ctx, database, k); err != nil {
+				return err
+			}
+		}
+		if k.Retention != now {
+			err = s.server.setRetention(ctx, database, policy, k.Retention)
+		}
+		s.memory(database).roll(rollups{}, time.Time{})
+		return err
+	})
 }
 
 // CountBefore implements series.Store.
 func (s *Store) CountBefore(ctx context.Context, database string, t time.Time) (count int64, err error) {
-	if err := series.ValidDatabase(database); err != nil {
-		return 0, err
-	}
-	defer s.server.explain(ctx, "count values of "+database, &err)
-	q := s.server.query()
-	q.patient = true
-	q.add(fmt.Sprintf("SELECT count(*) FROM /^[^_]/ WHERE time < %d", t.UnixNano()))
-	rows, err := s.server.ask(ctx, database, q)
-	if err != nil {
-		return 0, err
-	}
-	for _, r := range rows[0] {
-		for _, cells := range r.Values {
-			for _, cell := range cells[min(1, len(cells)):] { // after the time
-				n, _ := number(cell)
-				count += int64(n)
+	err = s.call(ctx, "count values of", database, func() error {
+		q := s.server.query()
+		q.patient = true
+		q.add(fmt.Sprintf("SELECT count(*) FROM /^[^_]/ WHERE time < %d", t.UnixNano()))
+		rows, err := s.server.ask(ctx, database, q)
+		if err != nil {
+			return err
+		}
+		for _, r := range rows[0] {
+			for _, cells := range r.Values {
+				for _, cell := range cells[min(1, len(cells)):] { // after the time
+					n, _ := number(cell)
+					count += int64(n)
+				}
 			}
 		}
-	}
-	return count, nil
+		return nil
+	})
+	return count, err
 }

@@ -3,6 +3,7 @@ package influx
 import (
 	"context"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,7 +15,7 @@ const (
 	missingLife = time.Minute
 )
 
-// ladder lists how far back a last value is searched, step by step; zero is all time.
+// ladder is how far back each step searches for a last value; zero is all time.
 var ladder = []time.Duration{time.Hour, 24 * time.Hour, 0}
 
 // memory is the cache of one database. It holds only keys that are fields of the
@@ -28,8 +29,8 @@ type memory struct {
 	rollups rollups   // as they were when they were read
 	read    time.Time // zero before
 
-	// writes counts the writes through this store: an answer that was on its way
-	// during a write may be older than the write.
+	// writes counts the writes through this store. An answer that was on its way during a
+	// write may be older than the write.
 	writes int
 }
 
@@ -42,15 +43,18 @@ type whereabouts struct {
 func (s *Store) memory(database string) *memory {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	m := s.memories[database]
-	if m == nil {
-		m = &memory{}
+	if m := s.memories[database]; m != nil {
+		return m
 	}
-	return m
+	return newMemory()
 }
 
-// keep stores the memory of a database that is known to exist, unless there is one,
-// and returns the one that is stored.
+func newMemory() *memory {
+	return &memory{kinds: map[series.Key]series.Kind{}, lasts: map[series.Key]whereabouts{}}
+}
+
+// keep stores the memory of a database that is known to exist, unless it has one, and
+// returns the stored one.
 func (s *Store) keep(database string, m *memory) *memory {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,13 +79,20 @@ func (s *Store) kindsOf(ctx context.Context, database string, keys []series.Key)
 	}
 	m = s.keep(database, m)
 	m.learn(all, now, writes)
-	kinds = make(map[series.Key]series.Kind, len(keys))
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m, m.kindsOf(keys), nil
+}
+
+// kindsOf returns the cached kinds of the keys that are fields.
+func (m *memory) kindsOf(keys []series.Key) map[series.Key]series.Kind {
+	kinds := make(map[series.Key]series.Kind, len(keys))
 	for _, k := range keys {
-		if kind, ok := all[k]; ok {
+		if kind := m.kinds[k]; kind != 0 {
 			kinds[k] = kind
 		}
 	}
-	return m, kinds, nil
+	return kinds
 }
 
 // recall returns the cached kinds of keys and the number of writes so far, or false
@@ -90,28 +101,18 @@ func (m *memory) recall(keys []series.Key, now time.Time) (map[series.Key]series
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	age := now.Sub(m.asked)
-	if age < 0 || age >= kindsLife {
+	unknown := func(k series.Key) bool { return m.kinds[k] == 0 }
+	if age < 0 || age >= kindsLife || age >= missingLife && slices.ContainsFunc(keys, unknown) {
 		return nil, m.writes, false
 	}
-	kinds := make(map[series.Key]series.Kind, len(keys))
-	for _, k := range keys {
-		kind, ok := m.kinds[k]
-		if !ok && age >= missingLife {
-			return nil, m.writes, false
-		}
-		if ok {
-			kinds[k] = kind
-		}
-	}
-	return kinds, m.writes, true
+	return m.kindsOf(keys), m.writes, true
 }
 
 // learn replaces the cached kinds, or adds to them if there has been a write since
 // the server was asked.
-func (m *memory) learn(all map[series.Key]series.Kind, now time.Time, writes int) {
+func (m *memory) learn(kinds map[series.Key]series.Kind, now time.Time, writes int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	kinds := maps.Clone(all)
 	if m.writes != writes {
 		maps.Copy(kinds, m.kinds)
 	}
@@ -119,14 +120,10 @@ func (m *memory) learn(all map[series.Key]series.Kind, now time.Time, writes int
 	maps.DeleteFunc(m.lasts, func(k series.Key, _ whereabouts) bool { return kinds[k] == 0 })
 }
 
-// wrote adds the kinds of written fields.
 func (m *memory) wrote(kinds map[series.Key]series.Kind) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.writes++
-	if m.kinds == nil {
-		m.kinds = map[series.Key]series.Kind{}
-	}
 	for k, kind := range kinds {
 		if _, ok := m.kinds[k]; !ok {
 			m.kinds[k] = kind
@@ -151,8 +148,8 @@ func (s *Store) Forget(database string) {
 	}
 }
 
-// rung returns the step of the ladder at which to search for the last value of a
-// key; false if the key is known to have none.
+// rung returns the step of the ladder at which to begin the search for the last value of a
+// key, or false if the key is known to have none.
 func (m *memory) rung(k series.Key, now time.Time) (int, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -172,7 +169,7 @@ func (m *memory) found(k series.Key, age time.Duration) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.remember(k, whereabouts{rung: rung})
+	m.lasts[k] = whereabouts{rung: rung}
 }
 
 // lost records that a key has no last value, unless there has been a write since the
@@ -181,15 +178,8 @@ func (m *memory) lost(k series.Key, now time.Time, writes int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.writes == writes {
-		m.remember(k, whereabouts{missing: now})
+		m.lasts[k] = whereabouts{missing: now}
 	}
-}
-
-func (m *memory) remember(k series.Key, w whereabouts) {
-	if m.lasts == nil {
-		m.lasts = map[series.Key]whereabouts{}
-	}
-	m.lasts[k] = w
 }
 
 // count returns the number of writes so far.

@@ -10,7 +10,7 @@ import (
 	"tsmon/store/series"
 )
 
-// cell is one number of an answer: a function of a field over a period.
+// cell is a number to ask for: a function of a field over a period.
 type cell struct {
 	series.Key
 	function string // last, mean, max, min, sum or count
@@ -18,7 +18,7 @@ type cell struct {
 	kind     series.Kind
 	since    int64 // nanoseconds since 1970, exclusive; 0 for no bound
 	until    int64 // inclusive
-	onlyTrue bool  // count only true values
+	onlyTrue bool  // count only values that are true
 }
 
 // figure is the value of a cell.
@@ -31,7 +31,6 @@ type figure struct {
 // plan is a set of cells, which one request fetches.
 type plan map[cell]figure
 
-// want adds a cell.
 func (p plan) want(c cell) { p[c] = figure{} }
 
 // statement fetches the same columns of several measurements.
@@ -88,7 +87,7 @@ func clauses(q *query, cells []cell) (columns, where string) {
 // alike groups sorted cells by statement.
 func alike(cells []cell) (groups [][]cell) {
 	for i, c := range cells {
-		if i == 0 || c.alone() || cells[i-1].alone() || c.since != cells[i-1].since || c.until != cells[i-1].until || c.Measurement != cells[i-1].Measurement {
+		if i == 0 || c.rank() > 0 || cells[i-1].rank() > 0 || c.since != cells[i-1].since || c.until != cells[i-1].until || c.Measurement != cells[i-1].Measurement {
 			groups = append(groups, nil)
 		}
 		groups[len(groups)-1] = append(groups[len(groups)-1], c)
@@ -96,42 +95,39 @@ func alike(cells []cell) (groups [][]cell) {
 	return groups
 }
 
-func (c cell) alone() bool { return c.timed || c.onlyTrue }
+// rank is above zero for a cell that has a statement of its own.
+func (c cell) rank() int {
+	switch {
+	case c.onlyTrue:
+		return 2
+	case c.timed:
+		return 1
+	}
+	return 0
+}
 
 func compareCells(a, b cell) int {
 	return cmp.Or(
-		strings.Compare(a.Measurement, b.Measurement), order(a.alone(), b.alone()), order(a.onlyTrue, b.onlyTrue),
+		strings.Compare(a.Measurement, b.Measurement), cmp.Compare(a.rank(), b.rank()),
 		cmp.Compare(a.since, b.since), cmp.Compare(a.until, b.until),
 		strings.Compare(a.function, b.function), strings.Compare(a.Field, b.Field), cmp.Compare(a.kind, b.kind))
-}
-
-// order sorts false before true.
-func order(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return 1
-	}
-	return -1
 }
 
 // typed returns a field with a cast to its kind. Integers are read as floats, so
 // that their sum can't overflow.
 func typed(q *query, field string, kind series.Kind) string {
-	if kind == series.Boolean {
+	switch {
+	case kind == series.Boolean:
 		return q.bind(field) + "::boolean"
-	}
-	if kind == series.Text {
+	case kind == series.Text:
 		return q.bind(field)
-	}
-	if kind == series.Integer && q.gemini {
+	case kind == series.Integer && q.gemini:
 		return q.bind(field) + "::integer"
 	}
 	return q.bind(field) + "::float"
 }
 
-// fill reads the cells of a statement from its rows.
+// fill sets the cells of a statement from its rows.
 func (p plan) fill(st *statement, rows []row) error {
 	for _, r := range rows {
 		cells := st.cells[r.Name]

@@ -30,7 +30,7 @@ var plain = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,100}$`)
 // query returns an empty query in the server's dialect.
 func (s *server) query() query { return query{gemini: s.gemini.is.Load()} }
 
-// bind returns the text that represents a name. A name that is not plain becomes a
+// bind returns a name as it stands in a statement. One that is not plain becomes a
 // parameter, which is slower but always read as one identifier.
 func (q *query) bind(name string) string {
 	if plain.MatchString(name) {
@@ -77,7 +77,7 @@ func (r row) oldestFirst() bool {
 	return second > first
 }
 
-// answer is the server's response, which may report a failure with status 200.
+// answer is the server's response. It may report a failure with status 200.
 type answer struct {
 	Results []struct {
 		ID      int    `json:"statement_id"`
@@ -123,7 +123,6 @@ func (s *server) ask(ctx context.Context, database string, q query) ([][]row, er
 	return read(response, q.statements)
 }
 
-// read decodes the answer to a number of statements.
 func read(response *http.Response, statements int) ([][]row, error) {
 	var a answer
 	decoder := json.NewDecoder(response.Body)
@@ -141,8 +140,8 @@ func read(response *http.Response, statements int) ([][]row, error) {
 	return a.rows(statements)
 }
 
-// rows returns the series of each statement. It checks their number: the server
-// omits all statements after one that failed.
+// rows returns the series of each statement. It checks the number of statements, since the
+// server leaves out all after one that failed.
 func (a answer) rows(statements int) ([][]row, error) {
 	if a.Error != "" {
 		return nil, &client.Error{StatusCode: http.StatusOK, Message: a.Error}

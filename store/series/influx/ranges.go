@@ -10,17 +10,17 @@ import (
 	"tsmon/store/series"
 )
 
-// Series implements series.Reader. All ranges go in one request, and what is deleted of
-// them in a second one, to the database of rollups.
-func (s *Store) Series(ctx context.Context, database string, ranges []series.Range) (_ []series.Result, err error) {
-	if err := series.ValidDatabase(database); err != nil {
-		return nil, err
-	}
+// Series implements series.Reader. All ranges go in one request; for deleted values a
+// second one goes to the database of rollups.
+func (s *Store) Series(ctx context.Context, database string, ranges []series.Range) (results []series.Result, err error) {
 	if err := series.ValidRanges(ranges); err != nil {
 		return nil, err
 	}
-	defer s.server.explain(ctx, "series of "+database, &err)
-	return s.results(ctx, database, ranges)
+	err = s.call(ctx, "series of", database, func() (err error) {
+		results, err = s.results(ctx, database, ranges)
+		return err
+	})
+	return results, err
 }
 
 // results answers valid ranges.
@@ -40,14 +40,14 @@ func (s *Store) results(ctx context.Context, database string, ranges []series.Ra
 		}
 		made.remember(kinds, keys)
 	}
-	questions := make([]question, len(ranges))
+	all := make([]windows, len(ranges))
 	q, rolled := s.server.query(), s.server.query()
 	for i, r := range ranges {
 		if kind := kinds[r.Key]; kind != 0 && kind != series.Text {
-			questions[i] = askRange(&q, &rolled, r, kind, made, s.now())
+			all[i] = askRange(&q, &rolled, r, kind, made, s.now())
 		}
 	}
-	rows, err := s.server.askSome(ctx, database, q)
+	raw, err := s.server.askSome(ctx, database, q)
 	if err != nil {
 		return nil, err
 	}
@@ -59,20 +59,14 @@ func (s *Store) results(ctx context.Context, database string, ranges []series.Ra
 		return nil, err
 	}
 	results := make([]series.Result, len(ranges))
-	for i, one := range questions {
-		w := windows{boolean: kinds[ranges[i].Key] == series.Boolean, every: int64(ranges[i].Every), from: one.from}
-		for _, answer := range rows[:one.raw] {
-			err = errors.Join(err, w.add(answer))
+	for i, r := range ranges {
+		w := &all[i]
+		err := errors.Join(w.add(raw[:w.raw], w.from), w.add(old[:w.rolled], r.Start.UnixNano()))
+		if err != nil {
+			return nil, err
 		}
-		rows, w.from = rows[one.raw:], ranges[i].Start.UnixNano()
-		for _, answer := range old[:one.rolled] {
-			err = errors.Join(err, w.add(answer))
-		}
-		old = old[one.rolled:]
-		results[i] = w.result(ranges[i].Points())
-	}
-	if errors.Is(err, errIncomplete) {
-		return nil, err
+		raw, old = raw[w.raw:], old[w.rolled:]
+		results[i] = series.NewestFirst(w.points, r.Points())
 	}
 	return results, nil
 }
@@ -86,45 +80,36 @@ func (s *server) askSome(ctx context.Context, database string, q query) ([][]row
 	return s.ask(ctx, database, q)
 }
 
-// question is how many statements a range has in each of the two requests, and from when
-// on the first asks.
-type question struct {
-	raw, rolled int
-	from        int64 // nanoseconds
-}
-
-// askRange adds the statements for a range: for what is before the border to rolled.
-func askRange(q, rolled *query, r series.Range, kind series.Kind, made rollups, now time.Time) (n question) {
-	border := made.border(now)
+// askRange adds the statements for a range to q, and those for what is before the border to
+// rolled.
+func askRange(q, rolled *query, r series.Range, kind series.Kind, made rollups, now time.Time) windows {
 	start, stop := r.Start.UnixNano(), min(r.Stop.UnixNano(), now.UnixNano()+1)
-	n.from = start
+	w := windows{boolean: kind == series.Boolean, every: int64(r.Every), from: start}
 	spans := r.Spans()
-	columns := "mean(%s)"
-	if kind == series.Boolean {
-		columns = "last(%s)"
-	}
+	field := typed(q, r.Field, kind)
+	border := made.border(now)
 	if border.IsZero() || start >= border.UnixNano() || series.Even(spans)%made.grain != 0 {
-		n.raw = windowed(q, r, spans, fmt.Sprintf(columns, typed(q, r.Field, kind)), start, stop)
-		return n
+		columns := "mean(" + field + ")"
+		if w.boolean {
+			columns = "last(" + field + ")"
+		}
+		w.raw = windowed(q, r, spans, columns, start, stop)
+		return w
 	}
-	middle := min(border.UnixNano(), stop)
-	n.from = middle
-	raw := columns // its own text, since the border may lie within a window
-	if kind != series.Boolean {
-		raw = "sum(%[1]s), count(%[1]s)"
+	// The border may lie within a window.
+	columns, old := "sum("+field+"), count("+field+")", "sum("+rolled.bind(r.Field+".sum")+"), sum("+rolled.bind(r.Field+".count")+")"
+	if w.boolean {
+		columns, old = "last("+field+")", "last("+rolled.bind(r.Field+".last")+")"
 	}
-	n.raw = windowed(q, r, spans, fmt.Sprintf(raw, typed(q, r.Field, kind)), middle, stop)
-	old := "last(" + rolled.bind(r.Field+".last") + ")"
-	if kind != series.Boolean {
-		old = "sum(" + rolled.bind(r.Field+".sum") + "), sum(" + rolled.bind(r.Field+".count") + ")"
-	}
-	n.rolled = windowed(rolled, r, spans, old, start, middle)
-	return n
+	w.from = min(border.UnixNano(), stop)
+	w.raw = windowed(q, r, spans, columns, w.from, stop)
+	w.rolled = windowed(rolled, r, spans, old, start, w.from)
+	return w
 }
 
-// windowed adds the statements for a part of a range, one for each span, as
-// query.newest has them. It returns their number. The server's own tz() is not
-// used: it moves windows that have an offset, as weeks do, where the clocks change.
+// windowed adds the statements for a part of a range, one for each span, newest first. It
+// returns their number. It doesn't use the server's tz(), which moves windows that have an
+// offset, as weeks do, where the clocks change.
 func windowed(q *query, r series.Range, spans []series.Span, columns string, start, stop int64) (n int) {
 	for _, span := range slices.Backward(spans) {
 		start, stop := max(start, span.Start), min(span.Stop, stop)
@@ -141,54 +126,60 @@ func windowed(q *query, r series.Range, spans []series.Span, columns string, sta
 
 // windows are the windows of a range, newest first.
 type windows struct {
+	raw, rolled int   // statements in each of the two requests
+	from        int64 // nanoseconds: from when on the first asks
+
 	boolean bool
 	every   int64 // how long a window is at most
-	from    int64 // windows that end before are left out
 	points  []series.Point
 	weights []float64 // of the numbers of points: how many values they are the mean of
 }
 
-// add adds the answer to one statement. A window that is there already has its older
-// values in it.
-func (w *windows) add(rows []row) error {
-	if len(rows) == 0 {
-		return nil
-	}
-	if rows[0].oldestFirst() {
-		slices.Reverse(rows[0].Values)
-	}
-	for _, cells := range rows[0].Values {
-		if len(cells) != 2 && len(cells) != 3 {
-			return errIncomplete
-		}
-		when, ok := nanoseconds(cells[0])
-		n, found := number(cells[1])
-		if !ok || !found || when < w.from && w.from-when >= w.every {
+// add adds the answers to statements that asked from a time on. Values for a window that is
+// there already are older than those in it.
+func (w *windows) add(answers [][]row, from int64) error {
+	for _, rows := range answers {
+		if len(rows) == 0 {
 			continue
 		}
-		count := 0.0
-		if len(cells) == 3 {
-			if count, found = number(cells[2]); !found || count <= 0 {
-				continue
-			}
-			n /= count
+		if rows[0].oldestFirst() {
+			slices.Reverse(rows[0].Values)
 		}
-		w.put(series.Point{Time: time.Unix(0, when).UTC(), Number: n}, count)
+		for _, cells := range rows[0].Values {
+			if err := w.addWindow(cells, from); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
 
-func (w *windows) put(p series.Point, weight float64) {
-	last := len(w.points) - 1
-	if last < 0 || !w.points[last].Time.Equal(p.Time) {
-		w.points, w.weights = append(w.points, p), append(w.weights, weight)
-		return
+// addWindow adds a row: a time with a number, or with a sum and a count. It leaves out a
+// window that ends before from.
+func (w *windows) addWindow(cells []any, from int64) error {
+	if len(cells) != 2 && len(cells) != 3 {
+		return errIncomplete
 	}
-	if !w.boolean { // of which the newer last value counts
+	when, ok := nanoseconds(cells[0])
+	n, found := number(cells[1])
+	if !ok || !found || when < from && from-when >= w.every {
+		return nil
+	}
+	weight := 0.0
+	if len(cells) == 3 {
+		if weight, found = number(cells[2]); !found || weight <= 0 {
+			return nil
+		}
+		n /= weight
+	}
+	at, last := time.Unix(0, when).UTC(), len(w.points)-1
+	switch {
+	case last < 0 || !w.points[last].Time.Equal(at):
+		w.points, w.weights = append(w.points, series.Point{Time: at, Number: n}), append(w.weights, weight)
+	case !w.boolean: // of which the newer last value counts
 		both := w.weights[last] + weight
-		w.points[last].Number = w.points[last].Number*(w.weights[last]/both) + p.Number*(weight/both)
+		w.points[last].Number = w.points[last].Number*(w.weights[last]/both) + n*(weight/both)
 		w.weights[last] = both
 	}
+	return nil
 }
-
-func (w *windows) result(limit int) series.Result { return series.NewestFirst(w.points, limit) }

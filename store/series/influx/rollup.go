@@ -22,14 +22,14 @@ const (
 	progress = "tsmon"
 	day      = 24 * time.Hour
 
-	// rollAgain is for how long a day is rolled up again, with what came late; each is
-	// once more before its values are deleted.
+	// rollAgain is how long a day is rolled up again and again, for values that come late. It
+	// is rolled up once more before its values are deleted.
 	rollAgain = 3 * day
 
-	perProgress = 30 // days, after which a call that was ended goes on
+	perProgress = 30 // days between records of progress, from which the next call goes on
 )
 
-// rollUp rolls up all days of a database that have ended and are not done.
+// rollUp rolls up the days of a database that have ended and are not rolled up yet.
 func (s *Store) rollUp(ctx context.Context, database string, k series.Keeping) error {
 	other := s.server.rollupsOf(database)
 	if err := s.server.make(ctx, other); err != nil {
@@ -85,13 +85,13 @@ type roller struct {
 	*Store
 	database string
 	grain    time.Duration
-	anew     bool // there are longer parts, which have to go
+	anew     bool // there are rollups of longer parts, which have to be deleted
 	kinds    map[series.Key]series.Kind
 }
 
-// progress returns the day up to which all is rolled up, the zero time if nothing is in
-// parts as short as these. Where parts are shorter they stay so: a longer one beside them
-// would count values twice.
+// progress returns the day before which all is rolled up in parts as short as r's, or the
+// zero time. Parts that are shorter stay so: longer ones beside them would count values
+// twice.
 func (r *roller) progress(ctx context.Context) (time.Time, error) {
 	made, err := r.server.progress(ctx, r.database)
 	if err != nil || made.until.IsZero() {
@@ -105,7 +105,7 @@ func (r *roller) progress(ctx context.Context) (time.Time, error) {
 	return made.until, nil
 }
 
-// finish stores that all is rolled up until a day.
+// finish records that all is rolled up until a day.
 func (r roller) finish(ctx context.Context, until time.Time) error {
 	return r.store(ctx, []series.Sample{{
 		Measurement: progress, Time: r.now(), Fields: map[string]any{"until": float64(until.Unix()), "grain": r.grain.Seconds()},
@@ -120,7 +120,7 @@ func (r roller) keys() []series.Key {
 	return slices.DeleteFunc(keys, func(k series.Key) bool { return r.kinds[k] == series.Text })
 }
 
-// first returns the day of the first value, or now if there is none.
+// first returns the day of the first value, or today if there is none.
 func (r roller) first(ctx context.Context) (time.Time, error) {
 	q := r.server.query()
 	q.patient = true
@@ -218,7 +218,7 @@ func (r roller) ask(q *query, st rolling, midnight time.Time) {
 		q.bind(st.measurement), where, midnight.UnixNano(), midnight.Add(day).UnixNano(), int64(r.grain/time.Second)))
 }
 
-// part is a part of an hour, which begins at a time.
+// part is a part of an hour of a measurement. It begins at a time.
 type part struct {
 	measurement string
 	at          int64
@@ -270,7 +270,6 @@ func (r roller) replace(ctx context.Context, midnight time.Time, samples []serie
 	return err
 }
 
-// store writes to the database of rollups.
 func (r roller) store(ctx context.Context, samples []series.Sample) error {
 	text, err := encode(samples, unchecked)
 	if err != nil {

@@ -37,19 +37,19 @@ const (
 	RequestTime = 45 * time.Second
 
 	patientTime = 10 * time.Minute // for what goes through a whole database
+	dialTime    = 3 * time.Second
 )
 
 // newServer returns a server whose waits and answers are bounded. It follows no redirects:
 // the token is meant for one server.
 func newServer(opts Options, u *url.URL) *server {
 	s := &server{org: opts.Org, place: u.String(), timeout: cmp.Or(opts.Timeout, RequestTime)}
-	dial := cmp.Or(opts.Dial, 3*time.Second)
 	s.http = &http.Client{
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: bounded{cmp.Or(opts.Answer, 64<<20), s.gemini.recognise, &http.Transport{
 			Proxy:               http.ProxyFromEnvironment,
-			DialContext:         (&net.Dialer{Timeout: dial}).DialContext,
-			TLSHandshakeTimeout: dial,
+			DialContext:         (&net.Dialer{Timeout: dialTime}).DialContext,
+			TLSHandshakeTimeout: dialTime,
 			MaxIdleConnsPerHost: 16,
 			IdleConnTimeout:     90 * time.Second,
 		}},

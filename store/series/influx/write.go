@@ -30,36 +30,34 @@ const perRequest = 4 << 20
 // Write implements series.Store. It compares the kinds with the cached ones before
 // it sends anything. If another writer has just created a field with another kind,
 // the server rejects that field and keeps the other samples.
-func (s *Store) Write(ctx context.Context, database string, samples []series.Sample) (err error) {
-	if err := series.ValidDatabase(database); err != nil {
-		return err
-	}
+func (s *Store) Write(ctx context.Context, database string, samples []series.Sample) error {
 	var check series.Encoder
 	text, err := encode(samples, check.Append)
 	if err != nil {
 		return err
 	}
-	defer s.server.explain(ctx, "write to "+database, &err)
-	kinds := check.Kinds()
-	m, known, err := s.kindsOf(ctx, database, slices.Collect(maps.Keys(kinds)))
-	if err != nil {
-		return err
-	}
-	for k, kind := range kinds {
-		if have, ok := known[k]; ok && have != kind {
-			return series.OtherKind(k, have, kind)
+	return s.call(ctx, "write to", database, func() error {
+		kinds := check.Kinds()
+		m, known, err := s.kindsOf(ctx, database, slices.Collect(maps.Keys(kinds)))
+		if err != nil {
+			return err
 		}
-	}
-	err = s.server.send(ctx, database, samples, text)
-	if err == nil || errors.Is(err, series.ErrExpired) {
-		m.wrote(kinds)
-	}
-	return err
+		for k, kind := range kinds {
+			if have, ok := known[k]; ok && have != kind {
+				return series.OtherKind(k, have, kind)
+			}
+		}
+		err = s.server.send(ctx, database, samples, text)
+		if err == nil || errors.Is(err, series.ErrExpired) {
+			m.wrote(kinds)
+		}
+		return err
+	})
 }
 
-// encoding is samples as line protocol: one text, or two that are sent at the same time.
-// All lines of a measurement are in the same text, so that the later of two values of
-// one time wins.
+// encoding is samples in line protocol: one text, or two that are sent at the same time.
+// All lines of a measurement are in the same text, so that the later of two values with the
+// same time wins.
 type encoding []*lines
 
 type lines struct {
@@ -67,17 +65,17 @@ type lines struct {
 	ends []int // of the requests that text is divided into
 }
 
-// divided is the number of samples from which on two requests at once are faster than
-// one: the server reads the lines of a request on one core.
+// divided is the number of samples from which on two requests at once are faster than one.
+// The server reads the lines of a request on one core.
 const divided = 2000
 
-// rooms have room for lines: new memory costs as much as what is written to it.
+// rooms are buffers to use again: new memory costs as much time as filling it.
 var rooms = sync.Pool{New: func() any { return new(lines) }}
 
 var seed = maphash.MakeSeed()
 
-// encode appends samples one after another to the text of their measurement. Its texts
-// are released once no request can read them any more.
+// encode appends samples to the texts of their measurements. The caller releases the texts
+// once no request can read them any more.
 func encode(samples []series.Sample, add func([]byte, series.Sample) ([]byte, error)) (encoding, error) {
 	e := encoding{room()}
 	if len(samples) >= divided {
@@ -111,7 +109,7 @@ func room() *lines {
 	return l
 }
 
-// sent returns the end of the last request.
+// sent returns where the last request ends.
 func (l *lines) sent() int {
 	if len(l.ends) == 0 {
 		return 0
@@ -125,16 +123,16 @@ func (e encoding) release() {
 	}
 }
 
-// unchecked encodes what this package computed, whose names and sums may be longer and
-// larger than those of samples.
+// unchecked encodes what this package has computed: its names may be longer and its sums
+// larger than those of samples may be.
 func unchecked(dst []byte, s series.Sample) ([]byte, error) { return series.AppendLine(dst, s), nil }
 
-// post writes lines. It uses the address of 1.x: on 2.x too, that writes to the bucket
-// which queries of the database read.
+// post writes lines. It uses the address of 1.x, which on 2.x writes to the bucket that
+// queries of the database read.
 func (s *server) post(ctx context.Context, database string, lines []byte) error {
 	address := s.client.HTTPService().ServerURL() + "write?" + url.Values{"db": {database}, "precision": {"ns"}}.Encode()
 	err := s.do(ctx, http.MethodPost, address, bytes.NewReader(lines), discard)
-	if refused, ok := errors.AsType[*client.Error](err); ok && errors.Is(meaning(refused), series.ErrExpired) {
+	if refused, ok := errors.AsType[*client.Error](err); ok && errors.Is(s.meaning(refused), series.ErrExpired) {
 		return fmt.Errorf("%w: %.200q", series.ErrExpired, refused.Message)
 	}
 	return err
@@ -143,31 +141,29 @@ func (s *server) post(ctx context.Context, database string, lines []byte) error 
 // hidden is the measurement that TryWrite writes. Readers can't name it.
 const hidden = "_tsmon"
 
-// hiddenBytes are more than what may be free in the last block of the server's log.
+// hiddenBytes is more than can be free in the last block of the server's log.
 const hiddenBytes = 4200
 
 // TryWrite implements series.Store. It leaves one point a day, of 4 KiB, in a measurement
 // that nothing lists.
-func (s *Store) TryWrite(ctx context.Context, database string) (err error) {
-	if err := series.ValidDatabase(database); err != nil {
-		return err
-	}
-	defer s.server.explain(ctx, "try a write to "+database, &err)
-	filler := make([]byte, hiddenBytes*3/4)
-	rand.Read(filler) // never fails; the log is compressed
-	line := series.AppendLine(nil, series.Sample{
-		Measurement: hidden, Fields: map[string]any{"filler": base64.StdEncoding.EncodeToString(filler)}, Time: s.now().Truncate(day),
+func (s *Store) TryWrite(ctx context.Context, database string) error {
+	return s.call(ctx, "try a write to", database, func() error {
+		filler := make([]byte, hiddenBytes*3/4)
+		rand.Read(filler) // never fails; the log is compressed
+		line := series.AppendLine(nil, series.Sample{
+			Measurement: hidden, Fields: map[string]any{"filler": base64.StdEncoding.EncodeToString(filler)}, Time: s.now().Truncate(day),
+		})
+		if err := s.server.post(ctx, database, line); !errors.Is(err, series.ErrExpired) {
+			return err
+		}
+		return nil // the database keeps less than a day
 	})
-	if err := s.server.post(ctx, database, line); !errors.Is(err, series.ErrExpired) {
-		return err
-	}
-	return nil // it keeps less than a day
 }
 
 // send sends the text of samples in order.
 func (s *server) send(ctx context.Context, database string, samples []series.Sample, text encoding) error {
-	has := s.gemini.is.Load()
-	if has {
+	gemini := s.gemini.is.Load()
+	if gemini {
 		if err := s.gemini.storable(samples); err != nil {
 			return err
 		}
@@ -192,14 +188,14 @@ func (s *server) send(ctx context.Context, database string, samples []series.Sam
 	}
 	text.release()
 	old := cmp.Or(expired...)
-	if has {
+	if gemini {
 		return errors.Join(old, s.awaitKept(ctx, database, samples, old != nil))
 	}
 	return old
 }
 
-// sendLines sends the requests of l in order. expired is the error about lines that are older
-// than the database's retention.
+// sendLines sends the requests of l in order. Lines that are older than the database's
+// retention don't end it: expired is the first error about such lines.
 func (s *server) sendLines(ctx context.Context, database string, l *lines) (expired, err error) {
 	begin := 0
 	for _, end := range l.ends {
@@ -213,7 +209,7 @@ func (s *server) sendLines(ctx context.Context, database string, l *lines) (expi
 	return expired, nil
 }
 
-// discard reads an answer that says nothing, so that the connection can be used again.
+// discard reads an answer to its end, so that the connection can be used again.
 func discard(answer *http.Response) error {
 	_, err := io.Copy(io.Discard, answer.Body)
 	return errors.Join(err, answer.Body.Close())
@@ -221,12 +217,12 @@ func discard(answer *http.Response) error {
 
 // Fields implements series.Store. A field whose kind differs between shards has the
 // first of its kinds in the order float, integer, boolean, text.
-func (s *Store) Fields(ctx context.Context, database string) (_ map[series.Key]series.Kind, err error) {
-	if err := series.ValidDatabase(database); err != nil {
-		return nil, err
-	}
-	defer s.server.explain(ctx, "fields of "+database, &err)
-	return s.server.fieldKeys(ctx, database)
+func (s *Store) Fields(ctx context.Context, database string) (fields map[series.Key]series.Kind, err error) {
+	err = s.call(ctx, "fields of", database, func() (err error) {
+		fields, err = s.server.fieldKeys(ctx, database)
+		return err
+	})
+	return fields, err
 }
 
 func (s *server) fieldKeys(ctx context.Context, database string) (map[series.Key]series.Kind, error) {

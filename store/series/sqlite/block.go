@@ -19,10 +19,10 @@ import (
 //	times     the first as an offset from the base, in units; then how much each
 //	          distance differs from the one before, so that a regular series is zeros
 //	values    decimals: the differences of the numbers times 10^form, then the number
-//	          of exceptions, which are not short decimals, and these; words: the bits of
-//	          the numbers, each xor the one before, all first bytes first
+//	          of exceptions, which are not short decimals, and the exceptions; or words: the
+//	          bits of the numbers, each xor the one before, all lowest bytes first
 //
-// Numbers without a prefix are varints. Every number is kept bit by bit.
+// Integers are varints unless stated otherwise. Every number is kept bit by bit.
 const (
 	words  = 0x0f // form of numbers that are not decimals
 	packed = 0x80
@@ -34,7 +34,7 @@ const (
 	maxBlock = 1_000_000 // points
 )
 
-// dayLength is the time that a block covers, in nanoseconds.
+// dayLength is the length of the day that a block covers, in nanoseconds.
 const dayLength = 24 * 3600 * 1_000_000_000
 
 var (
@@ -78,9 +78,8 @@ func appendBlock(dst []byte, kind series.Kind, base int64, points []point) []byt
 	return append(append(dst, form), body...)
 }
 
-// integersOf returns the values as integers with a fixed number of decimals, and the indexes
-// of the values that have no such form. If there are too many of those, it returns the values
-// as words.
+// integersOf returns the values times 10^form as integers, and the indexes of the values
+// that have no such form. If there are too many of those the form is words.
 func integersOf(kind series.Kind, points []point) (form int, integers []int64, odd []int) {
 	integers = make([]int64, len(points))
 	if kind != series.Float {
@@ -172,8 +171,8 @@ func appendWords(dst []byte, points []point) []byte {
 	return dst
 }
 
-// readBlock appends the points of a block to dst. It returns errDamaged, and never
-// takes more than some times the size of the block and maxBody of memory.
+// readBlock appends the points of a block to dst, or returns errDamaged. It never takes more
+// memory than some times the size of the block, and maxBody.
 func readBlock(dst []point, kind series.Kind, base int64, block []byte) ([]point, error) {
 	if len(block) == 0 {
 		return nil, errDamaged
@@ -196,7 +195,7 @@ func readBlock(dst []point, kind series.Kind, base int64, block []byte) ([]point
 	return dst, nil
 }
 
-// blockReader reads a block that is not compressed; failed says that it is damaged.
+// blockReader reads a block after decompression. It fails if the block is damaged.
 type blockReader struct {
 	rest   []byte
 	failed bool
@@ -232,8 +231,8 @@ func (r *blockReader) uvarint() uint64 {
 	return n
 }
 
-// times appends points that have no values yet. A point takes two bytes at least,
-// which bounds their number.
+// times appends points without their values. A point takes two bytes at least, which bounds
+// their number.
 func (r *blockReader) times(dst []point, base int64) []point {
 	unit := int(r.byte())
 	count := r.uvarint()

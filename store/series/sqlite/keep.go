@@ -91,16 +91,16 @@ func (s *scanner) countLoose(ctx context.Context, of source, day, until int64) (
 		return 0, err
 	}
 	if day*dayLength < until {
-		err = s.scan(ctx, of, day*dayLength, until, visitor{points: func(some []point) bool {
+		err = s.scan(ctx, of, day*dayLength, until, visitor{points: func(some []point) error {
 			count += int64(len(some))
-			return true
+			return nil
 		}})
 	}
 	return count + int64(before(loose, day*dayLength)), err
 }
 
-// upkeep packs what ended before a time, makes rollups anew whose parts are not those of
-// their database, and then deletes what is too old. It can end anywhere, and be called again.
+// upkeep packs what ended before a time, remakes rollups whose parts are not those of their
+// database, and then deletes what is too old. It can end anywhere, and be called again.
 func (s *Store) upkeep(ctx context.Context, until time.Time) error {
 	if err := s.pack(ctx, until); err != nil {
 		return err
@@ -148,14 +148,14 @@ func (s *Store) databases(ctx context.Context) (all []kept, err error) {
 const (
 	raiseFirst = "UPDATE databases SET first = ?1 WHERE id = ?2 AND first < ?1"
 
-	// The series of a database, for what lies before a time or an id in each.
+	// Joins the series of fields.
 	ofSeries = " FROM fields f CROSS JOIN streams s ON s.field = f.id "
 
-	// Blocks of which no rollup says what they amount to.
+	// Blocks that have no rollup.
 	oldAlone = "SELECT b.id, f.kind, b.data" + ofSeries + `
 		CROSS JOIN blocks b ON b.id >= s.id << 18 AND b.id < (s.id << 18) + @day
 		WHERE f.database = @database AND NOT EXISTS (SELECT 1 FROM rollups r WHERE r.id = b.id) LIMIT @limit`
-	// Blocks or rollups.
+	// Deletes blocks or rollups.
 	dropDays = "DELETE FROM %[1]s WHERE id IN (SELECT b.id" + ofSeries + `
 		CROSS JOIN %[1]s b ON b.id >= s.id << 18 AND b.id < (s.id << 18) + @day WHERE f.database = @database LIMIT @limit)`
 	dropTexts = "DELETE FROM texts WHERE (stream, time) IN (SELECT t.stream, t.time" + ofSeries + `
@@ -166,8 +166,8 @@ const (
 		CROSS JOIN blocks b ON b.id = r.id WHERE f.database = @database LIMIT @limit`
 )
 
-// expire deletes whole days that lie before the retention, and keeps what they amount to.
-// From its first transaction on nothing can be written there.
+// expire deletes whole days that lie before the retention, and keeps their rollups. From its
+// first transaction on nothing can be written there.
 func (s *Store) expire(ctx context.Context, d kept) error {
 	now := s.now().UnixNano()
 	day := dayOf(now - d.retention)
@@ -196,8 +196,7 @@ func (s *Store) expire(ctx context.Context, d kept) error {
 	return nil
 }
 
-// remake makes the rollups of a database anew from its points. Those of days whose points
-// are deleted stay as they are.
+// remake makes the rollups of a database anew, except for days whose points are deleted.
 func (s *Store) remake(ctx context.Context, d kept) error {
 	if err := s.remakeAll(ctx, d, staleRollups, 0); err != nil {
 		return err

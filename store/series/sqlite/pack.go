@@ -12,24 +12,24 @@ import (
 )
 
 const (
-	// perPack is how many values are written before they are packed, regardless of their
-	// time, so that a long import is packed as it goes on.
+	// perPack is how many values are written before all are packed, whatever their time, so
+	// that a long import is packed as it goes on.
 	perPack = 200_000
 	// perStep is about how many points are packed in one transaction, so that other
 	// writers don't wait long.
 	perStep = 20_000
 )
 
-// packing is when a store packs.
+// packing is what decides when a store packs.
 type packing struct {
 	mu      sync.Mutex
-	hour    time.Time    // the hour in which it has packed those before
-	written atomic.Int64 // values since the last time
+	hour    time.Time    // all before it is packed
+	written atomic.Int64 // values since everything was packed
 }
 
-// packSome packs if it is time to: each hour those that are closed, with all upkeep, and
-// everything after many values. One call packs while others write. What this call has written
-// stays written if its time ends before: the next one goes on.
+// packSome packs if it is time to: in a new hour what lies before it, with all upkeep, and
+// after many values everything. One call packs while others write. If the context ends the
+// next call goes on; that is no error, since what was written stays written.
 func (s *Store) packSome(ctx context.Context, written int) error {
 	many := s.packing.written.Add(int64(written)) >= perPack
 	if !s.packing.mu.TryLock() {
@@ -56,9 +56,8 @@ func (s *Store) packSome(ctx context.Context, written int) error {
 	return err
 }
 
-// pack moves points from chunks to blocks: for each series with chunks that end
-// before a time, all of the days until then. Readers see the same points before and
-// after each of its transactions.
+// pack moves points from chunks to blocks: all days of a series that have a chunk which
+// ends before a time. Readers see the same points before and after each of its transactions.
 func (s *Store) pack(ctx context.Context, until time.Time) error {
 	p := packer{until: until.UnixNano(), after: -1, points: perStep}
 	for p.points >= perStep {
@@ -112,7 +111,7 @@ func (p *packer) pack(ctx context.Context) error {
 	return nil
 }
 
-// series packs one series. A day is packed with all its chunks: one that stayed
+// series packs one series. A day is packed with all its chunks: a chunk that stayed
 // would hide points of later writes.
 func (p *packer) series(ctx context.Context, of source) error {
 	var days []int64
@@ -132,17 +131,17 @@ func (p *packer) series(ctx context.Context, of source) error {
 	return err
 }
 
-// day packs one day of a series. A damaged day stays as it is, and reading it returns the
-// error. A day of more than maxBlock points is not packed either.
+// day packs one day of a series. It leaves a day that is damaged, which readers get as an
+// error, or that has more than maxBlock points.
 func (p *packer) day(ctx context.Context, of source, day int64) error {
 	midnight := day * dayLength
 	if day < p.first { // written while the block was being deleted
 		return p.exec(ctx, dropChunks, of.id, midnight, midnight+dayLength-1)
 	}
 	var points []point
-	err := p.scan(ctx, of, midnight, midnight+dayLength, visitor{points: func(some []point) bool {
+	err := p.scan(ctx, of, midnight, midnight+dayLength, visitor{points: func(some []point) error {
 		points = append(slices.Clone(some), points...)
-		return true
+		return nil
 	}})
 	if errors.Is(err, errDamaged) || err == nil && len(points) > maxBlock {
 		return nil

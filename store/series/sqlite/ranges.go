@@ -29,7 +29,6 @@ func (s *Store) Series(ctx context.Context, database string, ranges []series.Ran
 	return results, nil
 }
 
-// one reads one series.
 func (s *scanner) one(ctx context.Context, r series.Range, now time.Time) (series.Result, error) {
 	streams, err := s.sourcesOf(ctx, r.Key)
 	if err != nil {
@@ -41,10 +40,15 @@ func (s *scanner) one(ctx context.Context, r series.Range, now time.Time) (serie
 	var all windows
 	for _, of := range streams {
 		each := windows{kind: of.kind, spans: spans}
-		more := func() bool { return len(each.list) <= limit+1 } // the oldest of which may have more points
+		enough := func() error {
+			if len(each.list) > limit+1 { // the oldest of which may have more points
+				return errEnough
+			}
+			return nil
+		}
 		v := visitor{
-			points: func(points []point) bool { each.add(points); return more() },
-			parts:  func(parts []window) bool { each.addParts(parts); return more() },
+			points: func(points []point) error { each.add(points); return enough() },
+			parts:  func(parts []window) error { each.addParts(parts); return enough() },
 			even:   int64(series.Even(spans)),
 			every:  int64(r.Every),
 		}
@@ -57,13 +61,12 @@ func (s *scanner) one(ctx context.Context, r series.Range, now time.Time) (serie
 	return series.NewestFirst(all.points(limit+1), limit), nil
 }
 
-// window is a window that has points.
 type window struct {
 	start int64
 	figures
 }
 
-// windows are the windows of a field, newest first.
+// windows are the windows of a field that have points, newest first.
 type windows struct {
 	kind   series.Kind
 	spans  []series.Span
@@ -87,7 +90,7 @@ func (w *windows) at(t int64) *figures {
 	return &w.list[len(w.list)-1].figures
 }
 
-// add adds points that are in order of time, all of them older than those before.
+// add adds points in order of time, all of them older than those of the last call.
 func (w *windows) add(points []point) {
 	for _, p := range points {
 		w.at(p.time).add(p, w.kind)
@@ -115,7 +118,7 @@ func (w *windows) turn() {
 	w.turned = len(w.list)
 }
 
-// join adds the windows of another series, and drops all but a number of the newest.
+// join adds the windows of another series, and keeps the newest, as many as limit.
 func (w *windows) join(other windows, limit int) {
 	if w.list == nil {
 		*w = other
@@ -136,7 +139,7 @@ func (w *windows) join(other windows, limit int) {
 	w.list = both
 }
 
-// points returns a number of windows as points, newest first.
+// points returns the newest windows as points, newest first.
 func (w *windows) points(limit int) []series.Point {
 	var points []series.Point
 	for _, one := range w.list[:min(limit, len(w.list))] {

@@ -12,10 +12,10 @@ import (
 	"tsmon/store/sqlitefile"
 )
 
-// newestChunks takes keys as a JSON array of [index, measurement, field]. It returns
-// the index, the kind and id of each series, its chunk with the latest last point,
-// chunks with later points if they begin before now, and when its blocks end. The
-// chunk is null if there is none.
+// newestChunks takes keys as a JSON array of [index, measurement, field]. For each series
+// it returns the index, its kind and ID, the chunk with the latest last point and chunks
+// with later points that begin before now, and when its blocks end. The chunk is null if
+// there is none.
 const newestChunks = `
 SELECT q.value ->> 0, f.kind, s.id, c.last - c.span, c.data,
 	(SELECT last FROM blocks WHERE id BETWEEN s.id << 18 AND (s.id << 18) + @day ORDER BY id DESC LIMIT 1)
@@ -48,8 +48,7 @@ func (s *Store) Current(ctx context.Context, database string, wants []series.Wan
 	return values, nil
 }
 
-// questions are the distinct queries of a call: mean and max over the same window are one
-// query.
+// questions are the distinct queries of a call. Mean and max over the same window are one.
 type questions struct {
 	now     int64
 	lasts   map[series.Key]*lastValue
@@ -87,7 +86,6 @@ func newQuestions(wants []series.Want, now time.Time) *questions {
 	return q
 }
 
-// value returns the value of a want.
 func (q *questions) value(want series.Want) series.Value {
 	timed := want.Timed
 	if want = want.Normal(); want.Aggregate == series.Last {
@@ -120,7 +118,6 @@ func (f *figures) aggregate(a series.Aggregate) float64 {
 	return f.total() / float64(f.count)
 }
 
-// askFigures reads what aggregates need.
 func (q *questions) askFigures(ctx context.Context, scan *scanner) error {
 	for of, f := range q.figures {
 		sources, err := scan.sourcesOf(ctx, of.Key)
@@ -129,17 +126,17 @@ func (q *questions) askFigures(ctx context.Context, scan *scanner) error {
 		}
 		for _, one := range sources {
 			err := scan.scan(ctx, one, q.now-int64(of.window)+1, q.now+1, visitor{
-				points: func(points []point) bool {
+				points: func(points []point) error {
 					for _, p := range points {
 						f.add(p, one.kind)
 					}
-					return true
+					return nil
 				},
-				parts: func(parts []window) bool {
+				parts: func(parts []window) error {
 					for _, h := range parts {
 						f.join(h.figures, one.kind)
 					}
-					return true
+					return nil
 				},
 			})
 			if err != nil {
@@ -215,18 +212,17 @@ func readNewest(all []*newest, r sqlitefile.Row, now int64) ([]*newest, error) {
 	return all, nil
 }
 
-// latest takes the last of some points that is not after now. Of two with the same
-// time it is that of the later call.
+// latest takes the last point that is not after now. Of two with the same time the one of
+// the later call stays.
 func (n *newest) latest(points []point, now int64) {
 	if i := before(points, now+1) - 1; i >= 0 && (!n.found || points[i].time >= n.time) {
 		n.lastValue = lastValue{points[i], n.source.kind, true}
 	}
 }
 
-// search looks through the blocks and chunks.
 func (n *newest) search(ctx context.Context, scan *scanner, now int64) error {
-	return scan.scan(ctx, n.source, math.MinInt64, now+1, visitor{points: func(points []point) bool {
+	return scan.scan(ctx, n.source, math.MinInt64, now+1, visitor{points: func(points []point) error {
 		n.latest(points, now)
-		return false
+		return errEnough
 	}})
 }

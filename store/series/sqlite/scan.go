@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -12,7 +13,7 @@ import (
 	"tsmon/store/sqlitefile"
 )
 
-// dayOf returns the day of a time, counted from 1970.
+// dayOf returns the day of a time, counted from 1970-01-01.
 func dayOf(time int64) int64 {
 	day := time / dayLength
 	if time%dayLength < 0 {
@@ -21,11 +22,10 @@ func dayOf(time int64) int64 {
 	return day
 }
 
-// blockID returns the id of a series' block of a day. Blocks of a series lie in the
+// blockID returns the ID of the block of a series and day. Blocks of a series lie in the
 // order of their days.
 func blockID(stream, day int64) int64 { return stream<<18 | (day + 1<<17) }
 
-// dayOfBlock returns the day of the block with an id.
 func dayOfBlock(id int64) int64 { return id&(1<<18-1) - 1<<17 }
 
 // Chunks of the days that a period touches; no chunk is longer than a day.
@@ -73,38 +73,40 @@ func (s *scanner) sourcesOf(ctx context.Context, key series.Key) ([]source, erro
 }
 
 // visitor takes the points of a series, or what they amount to in parts of a day: the
-// newest some first, each time in order of time, until it returns false. They are the
+// newest first, but each slice in order of time, until it returns errEnough. A slice is the
 // visitor's until it returns.
 type visitor struct {
-	points func([]point) bool
-	parts  func([]window) bool // nil: every point is needed
-	even   int64               // nanoseconds; parts whose length divides it lie in one window each
-	every  int64               // nanoseconds; parts of deleted points are of use if their length divides it
+	points func([]point) error
+	parts  func([]window) error // nil: every point is needed
+	even   int64                // nanoseconds; parts whose length divides it lie in one window each
+	every  int64                // nanoseconds; parts of deleted points are of use if their length divides it
 }
 
+// errEnough says that a visitor needs no more.
+var errEnough = errors.New("enough")
+
 // scan shows a visitor the points of a series from start until just before stop. Of a
-// day whose points are deleted it shows the parts that lie wholly in that period, also if
+// day whose points are deleted it shows the parts that lie wholly in that period, even if
 // a window ends within a part, as after a change of the zone: none can be made anew.
 func (s *scanner) scan(ctx context.Context, of source, start, stop int64, v visitor) error {
 	if start >= stop {
 		return nil
 	}
 	loose, err := s.loose(ctx, of, start, stop)
-	if err != nil {
-		return err
+	if err == nil && v.parts != nil {
+		loose, stop, err = s.scanRollups(ctx, of, start, stop, loose, v)
 	}
-	if v.parts != nil {
-		var more bool
-		if loose, stop, more, err = s.scanRollups(ctx, of, start, stop, loose, v); err != nil || !more {
-			return err
-		}
+	if err == nil {
+		err = s.scanBlocks(ctx, of, start, stop, loose, v)
 	}
-	_, err = s.scanBlocks(ctx, of, start, stop, loose, v)
+	if errors.Is(err, errEnough) {
+		return nil
+	}
 	return err
 }
 
-// serves reports whether the parts of a day's rollup that lie between two times are to be
-// shown: they are the same as the points, or all that there is of them.
+// serves reports whether to show parts of a day's rollup instead of points: they amount to
+// the same, or the points are deleted.
 func (s *scanner) serves(ctx context.Context, id int64, perHour int, start, stop int64, v visitor) (bool, error) {
 	if perHour < 1 || perHour > maxParts {
 		return false, errDamaged
@@ -122,46 +124,41 @@ func (s *scanner) serves(ctx context.Context, id int64, perHour int, start, stop
 }
 
 // scanRollups shows the days of a period that have a rollup and no loose points, and
-// what lies between. It returns what is left of the period and its loose points.
-func (s *scanner) scanRollups(ctx context.Context, of source, start, stop int64, loose []point, v visitor) (_ []point, _ int64, more bool, err error) {
-	rows, err := s.query(ctx, rollupsOf, blockID(of.id, dayOf(start)), blockID(of.id, dayOf(stop-1)))
-	if err != nil {
-		return nil, 0, false, err
-	}
-	defer rows.Close()
-	for rows.Next() {
+// what lies between. It returns what is left of the period: its loose points and its end.
+func (s *scanner) scanRollups(ctx context.Context, of source, start, stop int64, loose []point, v visitor) ([]point, int64, error) {
+	err := s.each(ctx, func(r sqlitefile.Row) error {
 		var id int64
 		var perHour int
 		var data sql.RawBytes
-		if err := rows.Scan(&id, &perHour, &data); err != nil {
-			return nil, 0, false, err
+		if err := r.Scan(&id, &perHour, &data); err != nil {
+			return err
 		}
 		midnight := dayOfBlock(id) * dayLength
 		begin, end := max(midnight, start), min(midnight+dayLength, stop)
 		if before(loose, begin) < before(loose, end) {
-			continue
+			return nil
 		}
 		serves, err := s.serves(ctx, id, perHour, begin, end, v)
 		if err == nil && serves {
 			s.parts, err = readRollup(s.parts[:0], of.kind, perHour, midnight, data)
 		}
 		if err != nil {
-			return nil, 0, false, fmt.Errorf("series %d, rollup of day %d: %w", of.id, dayOfBlock(id), err)
+			return fmt.Errorf("series %d, rollup of day %d: %w", of.id, dayOfBlock(id), err)
 		}
 		if !serves {
-			continue
+			return nil
 		}
 		later := before(loose, end)
-		if more, err = s.scanBlocks(ctx, of, end, stop, loose[later:], v); err != nil || !more {
-			return nil, 0, false, err
-		}
-		some := within(s.parts, begin, end, hourLength/int64(perHour))
-		if len(some) > 0 && !v.parts(some) {
-			return nil, 0, false, nil
+		if err := s.scanBlocks(ctx, of, end, stop, loose[later:], v); err != nil {
+			return err
 		}
 		loose, stop = loose[:later], begin
-	}
-	return loose, stop, true, rows.Err()
+		if some := within(s.parts, begin, end, hourLength/int64(perHour)); len(some) > 0 {
+			return v.parts(some)
+		}
+		return nil
+	}, rollupsOf, blockID(of.id, dayOf(start)), blockID(of.id, dayOf(stop-1)))
+	return loose, stop, err
 }
 
 // within returns the parts that lie wholly between start and stop.
@@ -175,42 +172,41 @@ func within(parts []window, start, stop, length int64) []window {
 	return parts
 }
 
-// scanBlocks shows the points of a period, of which some are loose. It returns false if
-// the visitor wants no more.
-func (s *scanner) scanBlocks(ctx context.Context, of source, start, stop int64, loose []point, v visitor) (more bool, err error) {
+// scanBlocks shows the points of a period, of which some are loose.
+func (s *scanner) scanBlocks(ctx context.Context, of source, start, stop int64, loose []point, v visitor) error {
 	if start >= stop {
-		return true, nil
+		return nil
 	}
-	rows, err := s.query(ctx, blocksOf, blockID(of.id, dayOf(start)), blockID(of.id, dayOf(stop-1)))
-	if err != nil {
-		return false, err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	err := s.each(ctx, func(r sqlitefile.Row) error {
 		var id int64
 		var data sql.RawBytes
-		if err := rows.Scan(&id, &data); err != nil {
-			return false, err
+		err := r.Scan(&id, &data)
+		if err != nil {
+			return err
 		}
 		midnight := dayOfBlock(id) * dayLength
 		if s.buffer, err = readBlock(s.buffer[:0], of.kind, midnight, data); err != nil {
-			return false, fmt.Errorf("series %d, day %d: %w", of.id, dayOfBlock(id), err)
+			return fmt.Errorf("series %d, day %d: %w", of.id, dayOfBlock(id), err)
 		}
-		later := before(loose, midnight+dayLength)
-		if later < len(loose) && !v.points(loose[later:]) {
-			return false, nil
+		if later := before(loose, midnight+dayLength); later < len(loose) {
+			newer := loose[later:]
+			loose = loose[:later]
+			if err := v.points(newer); err != nil {
+				return err
+			}
 		}
 		same := before(loose, midnight)
-		s.merged = merge(s.merged[:0], clip(s.buffer, start, stop), loose[same:later])
+		s.merged = merge(s.merged[:0], clip(s.buffer, start, stop), loose[same:])
 		loose = loose[:same]
-		if len(s.merged) > 0 && !v.points(s.merged) {
-			return false, nil
+		if len(s.merged) == 0 {
+			return nil
 		}
+		return v.points(s.merged)
+	}, blocksOf, blockID(of.id, dayOf(start)), blockID(of.id, dayOf(stop-1)))
+	if err == nil && len(loose) > 0 {
+		err = v.points(loose)
 	}
-	if err := rows.Err(); err != nil {
-		return false, err
-	}
-	return len(loose) == 0 || v.points(loose), nil
+	return err
 }
 
 // loose returns the points of a period that are not packed, in order of time.
@@ -269,11 +265,11 @@ func merge(dst, older, newer []point) []point {
 	return append(dst, older...)
 }
 
-// figures are what the points of a window amount to.
+// figures are the aggregates of the points of a window.
 type figures struct {
 	count    int64
 	sum      float64
-	rest     float64 // what the additions to sum have lost
+	rest     float64 // what sum has lost by rounding
 	min, max float64
 	last     point // the greater of two with the same time
 }
@@ -289,7 +285,7 @@ func (f *figures) add(p point, kind series.Kind) {
 	f.last = p
 }
 
-// plus adds to the sum.
+// plus adds to the sum, by the method of Kahan and Neumaier.
 func (f *figures) plus(number float64) {
 	sum := f.sum + number
 	if math.Abs(f.sum) >= math.Abs(number) {
@@ -300,12 +296,11 @@ func (f *figures) plus(number float64) {
 	f.sum = sum
 }
 
-// total returns the sum.
 func (f *figures) total() float64 {
 	if total := f.sum + f.rest; !math.IsNaN(total) {
 		return total
 	}
-	return f.sum // which is infinite
+	return f.sum // it is infinite
 }
 
 // join adds the figures of other points of the same field.

@@ -1,23 +1,22 @@
 // Package sqlite keeps time series in one SQLite file: the store of an
 // installation that has no InfluxDB.
 //
-// The file holds any number of databases side by side. A batch of samples is
-// written in one transaction, whole or not at all; ErrKind, too, leaves nothing
-// behind. Several processes may open the file: a writer waits for another's
-// transaction as long as Options say.
+// The file holds any number of databases. A batch of samples is written in one transaction,
+// whole or not at all; ErrKind, too, leaves nothing behind. Several processes may open the
+// file: a writer waits five seconds for another's transaction.
 //
-// What is written lies in small chunks, which the next hour's first write packs: the
-// points of a series become one compressed block a day, with the values that came
-// late or replaced others. An import packs as it goes on. A reader merges blocks and
-// chunks, so its answers don't depend on what is packed, and reads the days of its
-// window and no others. A last value is one look into the index. block.go is the format
-// of a block, pack.go says when blocks are made.
+// A write stores small chunks. The first write of the next hour packs them: the points of a
+// series become one compressed block a day, with the values that came late or replaced
+// others. A long import packs as it goes on. A reader merges blocks and chunks, so its
+// answers don't depend on what is packed, and reads only the days of its window. A last
+// value is one look into the index. block.go is the format of a block; pack.go says when
+// blocks are made.
 //
 // A packed day of many points also has a rollup: their count, sum, minimum and maximum in
-// each UTC hour, or in each half or quarter of it where the zone of the database needs
-// that. Windows that are cut at such times are made of these, all others of the points
-// themselves. Points are deleted by whole UTC days; each day leaves its rollup, whose parts
-// then count for the windows in which they begin.
+// each UTC hour, or in each half or quarter of an hour if the zone of the database needs
+// that. Windows that are cut at such times are made of rollups, all others of the points
+// themselves. Points are deleted by whole UTC days. The rollup of a deleted day stays; its
+// parts then count for the windows in which they begin.
 package sqlite
 
 import (
@@ -40,13 +39,13 @@ import (
 //go:embed schema/1.sql
 var schema string
 
-// Options are the settings of a store. A zero field stands for the value named
-// beside it.
+// busy is how long a writer waits for another process.
+const busy = 5 * time.Second
+
+// Options are the settings of a store. The defaults of zero fields stand beside them.
 type Options struct {
 	Now     func() time.Time // time.Now
-	Readers int              // connections that read, 4
-	Busy    time.Duration    // how long a writer waits for another process, 5 s
-	Timeout time.Duration    // of any call, 30 s
+	Timeout time.Duration    // of any call but CountBefore, 30 s
 }
 
 // Store is one file. Its methods may be called concurrently.
@@ -60,12 +59,11 @@ type Store struct {
 
 var _ series.Store = (*Store)(nil)
 
-// Open opens the file, makes it if its folder exists, and brings its structure up
-// to date.
+// Open opens the file, which it creates in a folder that exists, and brings its structure
+// up to date.
 func Open(ctx context.Context, name string, opts Options) (*Store, error) {
-	busy := cmp.Or(opts.Busy, 5*time.Second)
 	file, err := sqlitefile.Open(ctx, name, sqlitefile.Options{
-		Steps: []string{schema}, Readers: cmp.Or(opts.Readers, 4), Lock: busy, Busy: busy,
+		Steps: []string{schema}, Readers: 4, Lock: busy, Busy: busy,
 		Pragmas: []string{"auto_vacuum(incremental)", "synchronous(normal)", "temp_store(memory)", "cache_size(-16000)"},
 	})
 	if err != nil {
@@ -148,7 +146,7 @@ func transact(ctx context.Context, db *sql.DB, f func(statements) error) error {
 	return tx.Commit()
 }
 
-// statements runs statements in a transaction. Each is prepared once.
+// statements runs statements in a transaction. It prepares each once.
 type statements struct {
 	tx       *sql.Tx
 	prepared map[string]*sql.Stmt // by their text
@@ -197,8 +195,8 @@ func (s statements) find(ctx context.Context, database string) (id, first int64,
 	return id, first, err
 }
 
-// translate maps what the driver returns to the errors of the contract. What is
-// not known there means that the file can't be used.
+// translate maps errors of the driver to those of the contract. An unknown one means that the
+// file can't be used.
 func translate(ctx context.Context, err error) error {
 	for _, known := range []error{series.ErrNoDatabase, series.ErrKind, series.ErrName, series.ErrInvalid, series.ErrExpired, sqlitefile.ErrNewer} {
 		if errors.Is(err, known) {

@@ -2,8 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -14,8 +12,8 @@ import (
 	"tsmon/store/sqlitefile"
 )
 
-// streams caches the series of the file, none of which is ever deleted. It is
-// emptied when it has grown to maxStreams.
+// streams caches the series of the file, none of which is ever deleted. It starts anew when
+// it has more than maxStreams.
 type streams struct {
 	mu  sync.Mutex
 	ids map[stream]source
@@ -75,7 +73,7 @@ type batch struct {
 	found    map[stream]source // in this transaction; cached once it is committed
 	points   map[source][]point
 	count    int // of points
-	expired  int // samples of days that the database keeps no more
+	expired  int // samples of days that the database no longer keeps
 }
 
 func (b *batch) write(ctx context.Context, database string, samples []series.Sample, now time.Time) (err error) {
@@ -144,7 +142,7 @@ func (b *batch) writeChunks(ctx context.Context, now int64) error {
 	return nil
 }
 
-// bitsOf returns a value that is no text as the file holds it.
+// bitsOf returns a value other than text as the file holds it.
 func bitsOf(value any) uint64 {
 	switch v := value.(type) {
 	case float64:
@@ -159,8 +157,7 @@ func bitsOf(value any) uint64 {
 	return 0
 }
 
-// stream returns a series, which it creates if it is new. ErrKind if the
-// field has another kind than the value.
+// stream finds or creates a series. ErrKind if the field has another kind than the value.
 func (b *batch) stream(ctx context.Context, of stream, value any) (source, error) {
 	kind, err := series.KindOf(value)
 	if err != nil {
@@ -182,23 +179,21 @@ func (b *batch) stream(ctx context.Context, of stream, value any) (source, error
 	return found, nil
 }
 
+const (
+	findField = `INSERT INTO fields (database, measurement, name, kind) VALUES (?, ?, ?, ?)
+		ON CONFLICT DO UPDATE SET kind = kind RETURNING id, kind`
+	findStream = "INSERT INTO streams (field, tags) VALUES (?, ?) ON CONFLICT DO UPDATE SET field = field RETURNING id"
+)
+
 // look finds or creates the field and the series in the file.
 func (b *batch) look(ctx context.Context, of stream, kind series.Kind) (found source, err error) {
 	var field int64
-	err = b.tx.QueryRowContext(ctx, "SELECT id, kind FROM fields WHERE database = ? AND measurement = ? AND name = ?",
-		of.database, of.key.Measurement, of.key.Field).Scan(&field, &found.kind)
-	if errors.Is(err, sql.ErrNoRows) {
-		found.kind = kind
-		err = b.tx.QueryRowContext(ctx, "INSERT INTO fields (database, measurement, name, kind) VALUES (?, ?, ?, ?) RETURNING id",
-			of.database, of.key.Measurement, of.key.Field, kind).Scan(&field)
-	}
+	err = b.each(ctx, func(r sqlitefile.Row) error { return r.Scan(&field, &found.kind) },
+		findField, of.database, of.key.Measurement, of.key.Field, kind)
 	if err != nil {
 		return source{}, err
 	}
-	err = b.tx.QueryRowContext(ctx, "SELECT id FROM streams WHERE field = ? AND tags = ?", field, of.tags).Scan(&found.id)
-	if errors.Is(err, sql.ErrNoRows) {
-		err = b.tx.QueryRowContext(ctx, "INSERT INTO streams (field, tags) VALUES (?, ?) RETURNING id", field, of.tags).Scan(&found.id)
-	}
+	err = b.each(ctx, func(r sqlitefile.Row) error { return r.Scan(&found.id) }, findStream, field, of.tags)
 	return found, err
 }
 
