@@ -88,8 +88,12 @@ type Share struct {
 	Rings []int `json:"rings,omitempty"`
 }
 
-// ShareOf describes a rollout, with its rings if the channel keeps them.
+// ShareOf describes a rollout, with its rings if the channel keeps them. It is nil if everybody
+// gets the release, which has no rollout then.
 func ShareOf(r *channels.Rollout, rings bool) *Share {
+	if r == nil {
+		return nil
+	}
 	_, due, _ := r.Next()
 	s := &Share{Version: r.Version, Percent: r.Share(), Steps: r.Steps, Every: r.Every, Since: r.Since, Due: due, Cohorts: r.Cohorts, AllowMissing: r.AllowMissing, Paused: !r.Paused.IsZero()}
 	for ring, in := range r.Rings() {
@@ -238,9 +242,7 @@ func (p planner) plan(v view, s *state, c change) (*Plan, error) {
 	if before != nil {
 		plan.Previous = before.Version.String()
 	}
-	if c.rollout != nil {
-		plan.Rollout = ShareOf(c.rollout, p.policies[s.channel].Rings)
-	}
+	plan.Rollout = ShareOf(c.rollout, p.policies[s.channel].Rings)
 	head := s.log.Head()
 	unchanged := head != nil && head.Release.Equal(&entry.Release) && head.Rollout.Alike(entry.Rollout)
 	if !c.standing {

@@ -1,6 +1,7 @@
 package apitest
 
 import (
+	"net/http"
 	"net/http/httptest"
 	"testing"
 
@@ -16,9 +17,10 @@ import (
 // itself.
 type Updates struct {
 	Client
-	Heads  *updates.Heads
-	Fleet  *fleet.Sightings
-	Server *updates.Server
+	Heads   *updates.Heads
+	Fleet   *fleet.Sightings
+	Server  *updates.Server
+	Handler http.Handler // what Client reaches over the network
 }
 
 // ServeUpdates serves the updates of a world, /readyz and /metrics. Its goroutines
@@ -42,7 +44,8 @@ func (w *World) ServeUpdates(tb testing.TB) *Updates {
 	u.Server.Routes(routes)
 	routes.Get("/readyz", web.NewHealth(u.Server.Checks(), w.Now, w.Log, registry).ServeHTTP)
 	routes.Get("/metrics", web.Metrics{Registry: registry}.Open)
-	server := httptest.NewServer(u.Server.Shortcut(routes))
+	u.Handler = u.Server.Shortcut(routes)
+	server := httptest.NewServer(u.Handler)
 	tb.Cleanup(func() {
 		server.Close()
 		u.Server.Close()

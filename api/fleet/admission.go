@@ -16,8 +16,8 @@ import (
 const (
 	admitTime     = 24 * time.Hour
 	networkPart   = 20               // one network may add at most this fraction of a sample in that time
-	boundPart     = 10               // new clients, as a fraction of a sample, after which it is bounded
-	boundEvery    = time.Minute      // or the time
+	boundPart     = 10               // a sample is bounded after this fraction of new clients,
+	boundEvery    = time.Minute      // or after this time
 	fullTime      = 10 * time.Minute // how long a rollout counts as full after a client was refused
 	maxClientDays = 30               // after which a client that was not seen is forgotten
 )
@@ -54,7 +54,7 @@ func newAdmission(most int) *admission {
 	return &admission{most: most, samples: map[sampleKey]*sample{}}
 }
 
-// of returns the sample of a key and creates it if needed. The caller holds mu.
+// of returns the sample of a key, a new one if there is none. The caller holds mu.
 func (a *admission) of(k sampleKey, now time.Time) *sample {
 	s := a.samples[k]
 	if s == nil {
@@ -157,7 +157,6 @@ func (a *admission) unsettled() (keys []sampleKey) {
 	return keys
 }
 
-// sample returns a sample.
 func (a *admission) sample(k sampleKey) record.Sample {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -208,26 +207,20 @@ func (a *admission) bound(k sampleKey, found record.Sample, now time.Time) (smal
 	return smaller
 }
 
-// full returns the reason why clients of a sample are not recorded; empty if they are.
-func (a *admission) full(k sampleKey, now time.Time) string {
+// full returns the reason why clients of a sample are not recorded, empty if they are, and when a
+// client last found no room, zero for never.
+func (a *admission) full(k sampleKey, now time.Time) (why string, at time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s := a.samples[k]
-	if s == nil || s.refused.IsZero() || now.Sub(s.refused) >= fullTime {
-		return ""
+	switch {
+	case s == nil:
+		return "", time.Time{}
+	case now.Sub(s.refused) >= fullTime:
+	case s.OfNetwork > 0:
+		why = fmt.Sprintf("there is room for %d clients of each network only", s.OfNetwork)
+	default:
+		why = "there is no room for more clients"
 	}
-	if s.OfNetwork > 0 {
-		return fmt.Sprintf("there is room for %d clients of each network only", s.OfNetwork)
-	}
-	return "there is no room for more clients"
-}
-
-// refusedAt returns when a client last found no room in a sample, zero for never.
-func (a *admission) refusedAt(k sampleKey) time.Time {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if s := a.samples[k]; s != nil {
-		return s.refused
-	}
-	return time.Time{}
+	return why, s.refused
 }

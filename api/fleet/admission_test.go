@@ -51,7 +51,7 @@ func TestAdmit(t *testing.T) {
 	if s := a.samples[clients]; s.Level != 2 || len(s.clients) < most/2 || len(s.clients) > most || !s.ahead {
 		t.Errorf("%d clients are kept while the records are not asked, at level %d", len(s.clients), s.Level)
 	}
-	if why := a.full(clients, now); why != "" {
+	if why, _ := a.full(clients, now); why != "" {
 		t.Errorf("full: %q", why)
 	}
 	if len(a.due(now)) != 2 {
@@ -74,10 +74,10 @@ func TestAdmit(t *testing.T) {
 	if in, refused := admitted(tries, 100, 150, one); in != 0 || refused != 50 {
 		t.Errorf("%d clients of a network that has more than its share", in)
 	}
-	if why := a.full(tries, now.Add(fullTime-1)); why != "there is room for 20 clients of each network only" {
+	if why, _ := a.full(tries, now.Add(fullTime-1)); why != "there is room for 20 clients of each network only" {
 		t.Errorf("full: %q", why)
 	}
-	if why := a.full(tries, now.Add(fullTime)); why != "" {
+	if why, _ := a.full(tries, now.Add(fullTime)); why != "" {
 		t.Errorf("it is full later: %q", why)
 	}
 	now = now.Add(admitTime)
@@ -145,7 +145,7 @@ func TestAdmitCrowded(t *testing.T) {
 			t.Fatal("a client of another network is no longer recorded")
 		}
 	}
-	if why := a.full(tries, now); !strings.HasPrefix(why, "there is room for 10 clients of each network only") {
+	if why, _ := a.full(tries, now); !strings.HasPrefix(why, "there is room for 10 clients of each network only") {
 		t.Errorf("full: %q", why)
 	}
 }

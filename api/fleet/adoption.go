@@ -93,10 +93,7 @@ type CurvePoint struct {
 // counts are read by ReadRecords and then ReadSeries.
 func NewAdoption(log *channels.Log) *Adoption {
 	head := log.Head()
-	a := &Adoption{Channel: log.Channel, Version: head.Version, Versions: []VersionCount{}, Groups: []GroupCount{}, since: head.When}
-	if head.Rollout != nil {
-		a.Rollout = release.ShareOf(head.Rollout, false)
-	}
+	a := &Adoption{Channel: log.Channel, Version: head.Version, Rollout: release.ShareOf(head.Rollout, false), Versions: []VersionCount{}, Groups: []GroupCount{}, since: head.When}
 	a.Newest.Version = head.Newest()
 	if i := slices.IndexFunc(log.Entries, func(e channels.Entry) bool { return e.Newest() == head.Newest() }); i >= 0 {
 		a.since = log.Entries[i].When
@@ -192,7 +189,6 @@ func groupOf(c record.ClientCount) GroupCount {
 	return group
 }
 
-// readNewest reads the outcomes of a release.
 func readNewest(ctx context.Context, records Records, channel, version string) (NewestCounts, error) {
 	p, err := records.Progress(ctx, channel, version)
 	s, err2 := records.Sample(ctx, channel, version)
@@ -238,21 +234,39 @@ func (a *Adoption) readDay(ctx context.Context, store series.Store) error {
 }
 
 func (a *Adoption) readCurve(ctx context.Context, store series.Store, now time.Time) error {
-	every := max(time.Minute, (now.Sub(a.since) / curveColumns).Round(time.Minute))
-	results, err := store.Series(ctx, Database, []series.Range{{
-		Key:   series.Key{Measurement: ClientsMeasurement(a.Channel), Field: a.Newest.Version},
-		Start: a.since.Truncate(time.Minute), Stop: now.Add(time.Second), Every: every,
-	}})
-	if err != nil {
-		return err
+	results, err := store.Series(ctx, Database, []series.Range{a.rangeOf(a.Newest.Version, a.since, now)})
+	if err == nil {
+		a.Curve = a.curve(a.Newest.Version, results[0].Points, now)
 	}
-	for _, p := range results[0].Points {
-		a.Curve = append(a.Curve, a.point(p.Time, p.Number))
+	return err
+}
+
+// rangeOf selects the clients with a version from the time series, in about curveColumns points.
+func (a *Adoption) rangeOf(version string, since, now time.Time) series.Range {
+	return series.Range{
+		Key:   series.Key{Measurement: ClientsMeasurement(a.Channel), Field: version},
+		Start: since.Truncate(time.Minute), Stop: now.Add(time.Second), Every: max(time.Minute, (now.Sub(since) / curveColumns).Round(time.Minute)),
 	}
-	if i := slices.IndexFunc(a.Versions, func(v VersionCount) bool { return v.Version == a.Newest.Version }); i >= 0 {
-		a.Curve = append(a.Curve, a.point(now, float64(a.Versions[i].Clients)))
+}
+
+// curve returns the numbers of clients with a version over time, with the present one at the end;
+// nil if the version never had any.
+func (a *Adoption) curve(version string, points []series.Point, now time.Time) []CurvePoint {
+	var curve []CurvePoint
+	add := func(at time.Time, clients float64) {
+		curve = append(curve, CurvePoint{at.UTC(), clients, a.level.Margin(int(clients) >> a.level)})
 	}
-	return nil
+	for _, p := range points {
+		add(p.Time, p.Number)
+	}
+	has := slices.IndexFunc(a.Versions, func(v VersionCount) bool { return v.Version == version })
+	switch {
+	case has >= 0:
+		add(now, float64(a.Versions[has].Clients))
+	case len(curve) > 0:
+		add(now, 0)
+	}
+	return curve
 }
 
 // VersionCurve is the number of clients with a version over time.
@@ -274,7 +288,6 @@ func (s *Sightings) History(ctx context.Context, a *Adoption, log *channels.Log)
 	if first := log.Entries[0].When; first.After(since) {
 		since = first
 	}
-	since = since.Truncate(time.Minute)
 	var ranges []series.Range
 	history := []VersionCurve{}
 	add := func(version string) {
@@ -282,8 +295,7 @@ func (s *Sightings) History(ctx context.Context, a *Adoption, log *channels.Log)
 			return
 		}
 		history = append(history, VersionCurve{Version: version, Points: []CurvePoint{}})
-		ranges = append(ranges, series.Range{Key: series.Key{Measurement: ClientsMeasurement(a.Channel), Field: version},
-			Start: since, Stop: now.Add(time.Second), Every: max(time.Minute, (now.Sub(since) / curveColumns).Round(time.Minute))})
+		ranges = append(ranges, a.rangeOf(version, since, now))
 	}
 	add(a.Newest.Version)
 	for _, v := range a.Versions {
@@ -301,20 +313,7 @@ func (s *Sightings) History(ctx context.Context, a *Adoption, log *channels.Log)
 	}
 	for i := range history {
 		c := &history[i]
-		for _, p := range results[i].Points {
-			c.Points = append(c.Points, a.point(p.Time, p.Number))
-		}
-		has := slices.IndexFunc(a.Versions, func(v VersionCount) bool { return v.Version == c.Version })
-		switch {
-		case has >= 0:
-			c.Points = append(c.Points, a.point(now, float64(a.Versions[has].Clients)))
-		case len(c.Points) > 0: // no client has it any more
-			c.Points = append(c.Points, a.point(now, 0))
-		}
+		c.Points = append(c.Points, a.curve(c.Version, results[i].Points, now)...)
 	}
 	return slices.DeleteFunc(history, func(c VersionCurve) bool { return len(c.Points) == 0 && c.Version != a.Newest.Version }), nil
-}
-
-func (a *Adoption) point(at time.Time, clients float64) CurvePoint {
-	return CurvePoint{at.UTC(), clients, a.level.Margin(int(clients) >> a.level)}
 }

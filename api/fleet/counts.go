@@ -51,7 +51,7 @@ func (k countKey) sample(c counts, now time.Time) series.Sample {
 	return s
 }
 
-// write creates the database if it does not exist.
+// write writes samples, and creates the database if it does not exist.
 func (s *Sightings) write(ctx context.Context, samples []series.Sample) error {
 	ctx, cancel := context.WithTimeout(ctx, sightTime)
 	defer cancel()

@@ -1,7 +1,7 @@
 // Package fleet keeps what is known about installed clients: which version each has
 // (sightings), how often they ask and what they report (counts), which clients are recorded at
-// all (admission), and how a release spreads (adoption). It acts on that: a guard halts a
-// rollout that fails, and takes the next step of one that does well. It serves no HTTP.
+// all (admission), and how a release spreads (adoption). It acts on that: it halts a rollout
+// that fails, and takes the next step of one that does well. It serves no HTTP.
 //
 // Moves and alarms become notices: notices.go words them, notifier.go decides when each is due,
 // and webhook.go sends them.

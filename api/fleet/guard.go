@@ -112,7 +112,6 @@ func (g *Guards) Split(ctx context.Context, o *Opinion, c Channel) error {
 	return err
 }
 
-// guard returns the guard of a channel.
 func (g *Guards) guard(channel string) Guard {
 	if guard, ok := g.Guards[channel]; ok {
 		return guard
@@ -171,34 +170,27 @@ func (o *Opinion) decide(full bool) {
 	switch {
 	case o.Decision == verdict.Halt && networks < o.Required:
 		o.Decision = verdict.Wait
-		o.Why = fmt.Sprintf("%s All of that is from %s, and a halt requires %d: guard.networks of the channel.", o.Verdict.Sentence, plural(networks, "network", "networks"), o.Required)
+		o.Why = fmt.Sprintf("%s All of that is from %s, and a halt requires %d: guard.networks of the channel.", o.Verdict.Sentence, verdict.Plural(int64(networks), "network", "networks"), o.Required)
 	case o.Decision == verdict.Continue && full:
 		o.Decision, o.Why = verdict.Wait, o.Verdict.Sentence+" But clients of the release find no room in the records: made-up ones may have taken it."
 	}
 }
 
-func plural(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
-}
-
 // before returns the outcomes of a release, nil if none are known.
 func (g *Guards) before(ctx context.Context, channel, version string) (*verdict.Sums, error) {
 	if version == "" {
-		return nil, nil //nolint:nilnil // as a verdict takes it
+		return nil, nil //nolint:nilnil // which verdict.New accepts
 	}
 	kept, err := g.Records.Summary(ctx, channel, version)
 	if errors.Is(err, record.ErrNotFound) {
-		return nil, nil //nolint:nilnil // as a verdict takes it
+		return nil, nil //nolint:nilnil // as above
 	}
 	var sums verdict.Sums
 	if err == nil {
 		err = json.Unmarshal(kept.Sums, &sums)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("what %s came to on %s: %w", version, channel, err)
+		return nil, fmt.Errorf("outcomes of %s on %s: %w", version, channel, err)
 	}
 	return &sums, nil
 }
@@ -248,13 +240,8 @@ type Trip struct {
 	Channel  string
 	Version  string
 	Sequence uint64 // entry of the log that was judged
-	Failed   int    // clients for which the release failed
-	Tried    int
 	Why      string // for the channel's log
 }
-
-// Reason is the text for the channel's log.
-func (t Trip) Reason() string { return t.Why }
 
 // Tripped returns the rollouts to halt. Errors are those of the records.
 func (g *Guards) Tripped(ctx context.Context) ([]Trip, error) {
@@ -268,7 +255,7 @@ func (g *Guards) Tripped(ctx context.Context) ([]Trip, error) {
 			return trips, err
 		}
 		if o.Decision == verdict.Halt {
-			trips = append(trips, Trip{name, o.Version, o.Sequence, int(o.Clients.Failing), int(o.Clients.Handed()), o.Why})
+			trips = append(trips, Trip{name, o.Version, o.Sequence, o.Why})
 		}
 	}
 	return trips, nil

@@ -9,8 +9,7 @@ import (
 	"tsmon/store/record"
 )
 
-// Histories remember in the records how far servers have seen each log. Without Records
-// they remember nothing.
+// Histories remember in the records what servers have seen of each log.
 type Histories struct {
 	Records record.Histories
 	Store   string // names the store of the logs, see config.Config.StoreName; another store has other logs
@@ -18,9 +17,6 @@ type Histories struct {
 
 // Seen returns the end of a channel's log as it was last seen, the zero value if nobody has.
 func (h Histories) Seen(ctx context.Context, channel string) (channels.Position, error) {
-	if h.Records == nil {
-		return channels.Position{}, nil
-	}
 	seen, err := h.Records.Seen(ctx, h.log(channel))
 	return channels.Position{Sequence: uint64(seen.Sequence), Hash: seen.Hash}, err
 }
@@ -28,27 +24,18 @@ func (h Histories) Seen(ctx context.Context, channel string) (channels.Position,
 // SeenManifest returns the newest entry of a channel's log whose manifest was seen in its
 // place in the store, 0 if none was.
 func (h Histories) SeenManifest(ctx context.Context, channel string) (uint64, error) {
-	if h.Records == nil {
-		return 0, nil
-	}
 	seen, err := h.Records.Seen(ctx, h.log(channel))
 	return uint64(seen.Manifest), err
 }
 
 // SeeManifest raises what SeenManifest returns, to at most the end of the log that was seen.
 func (h Histories) SeeManifest(ctx context.Context, channel string, entry uint64) error {
-	if h.Records == nil {
-		return nil
-	}
 	return h.Records.SeeManifest(ctx, h.log(channel), int64(entry))
 }
 
 // See replaces the position old that Seen returned, and reports false if the records have
 // another one by now.
 func (h Histories) See(ctx context.Context, channel string, old, end channels.Position) (bool, error) {
-	if h.Records == nil {
-		return true, nil
-	}
 	return h.Records.See(ctx, h.log(channel), seenOf(old), seenOf(end))
 }
 

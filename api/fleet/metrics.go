@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"tsmon/store/record"
 )
@@ -18,34 +19,25 @@ type metrics struct {
 }
 
 func newMetrics(registry prometheus.Registerer) *metrics {
-	m := &metrics{
-		events: prometheus.NewCounterVec(prometheus.CounterOpts{
+	add := promauto.With(registry)
+	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
+		return add.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
+	}
+	counter := func(name, help string) prometheus.Counter {
+		return add.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+	}
+	return &metrics{
+		events: add.NewCounterVec(prometheus.CounterOpts{
 			Name: "tsmon_updates_events_total", Help: "What clients of updates asked, were offered, downloaded and reported, through this server.",
 		}, []string{"event", "channel", "version", "target", "cohort"}),
-		lostSightings: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "tsmon_updates_lost_sightings_total", Help: "What was seen of clients and could not be recorded.",
-		}),
-		unrecorded: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "tsmon_updates_unrecorded_total", Help: "Questions and reports of clients that are not recorded, because their network has its share.",
-		}),
-		rate: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "tsmon_updates_sample_ratio", Help: "The share of the clients of a channel that is recorded; the numbers of clients are estimates from it.",
-		}, []string{"channel"}),
-		margin: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "tsmon_updates_clients_margin", Help: "By how many clients the number of all clients of a channel is off at most, in 19 of 20 cases.",
-		}, []string{"channel"}),
-		full: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "tsmon_updates_rollout_full", Help: "1 while clients of a rollout are not recorded for lack of room, so that its steps wait.",
-		}, []string{"channel"}),
-		clients: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "tsmon_updates_clients", Help: "Clients by what they have, through all servers, in the last 30 days.",
-		}, []string{"channel", "version", "target", "cohort"}),
-		tries: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "tsmon_updates_newest_clients", Help: "Clients by what they came to with the newest release of a channel, through all servers.",
-		}, []string{"channel", "version", "outcome"}),
+		lostSightings: counter("tsmon_updates_lost_sightings_total", "What was seen of clients and could not be recorded."),
+		unrecorded:    counter("tsmon_updates_unrecorded_total", "Questions and reports of clients that are not recorded, because their network has its share."),
+		rate:          gauge("tsmon_updates_sample_ratio", "The share of the clients of a channel that is recorded; the numbers of clients are estimates from it.", "channel"),
+		margin:        gauge("tsmon_updates_clients_margin", "By how many clients the number of all clients of a channel is off at most, in 19 of 20 cases.", "channel"),
+		full:          gauge("tsmon_updates_rollout_full", "1 while clients of a rollout are not recorded for lack of room, so that its steps wait.", "channel"),
+		clients:       gauge("tsmon_updates_clients", "Clients by what they have, through all servers, in the last 30 days.", "channel", "version", "target", "cohort"),
+		tries:         gauge("tsmon_updates_newest_clients", "Clients by what they came to with the newest release of a channel, through all servers.", "channel", "version", "outcome"),
 	}
-	registry.MustRegister(m.events, m.lostSightings, m.unrecorded, m.clients, m.rate, m.margin, m.full, m.tries)
-	return m
 }
 
 // count adds the events of a second.
@@ -57,7 +49,6 @@ func (m *metrics) count(k countKey, c counts) {
 	}
 }
 
-// setClients replaces the gauges of a channel's clients.
 func (m *metrics) setClients(channel string, clients []record.ClientCount, n NewestCounts) {
 	for _, gauges := range []*prometheus.GaugeVec{m.clients, m.tries} {
 		gauges.DeletePartialMatch(prometheus.Labels{"channel": channel})

@@ -104,27 +104,24 @@ type weighed struct {
 	weight float64
 }
 
-// weigh adds up sums by weight. Counts against a release are rounded down.
+// weigh adds up sums by weight, and rounds down.
 func weigh(all []weighed) verdict.Sums {
-	total := func(count func(*verdict.Sums) int64) int64 {
-		sum := 0.0
-		for i := range all {
-			sum += all[i].weight * float64(count(&all[i].Sums))
+	var sum verdict.Sums
+	counts := sum.Counts()
+	var totals [len(counts)]float64
+	for i := range all {
+		for k, count := range all[i].Counts() {
+			totals[k] += all[i].weight * float64(*count)
 		}
-		return int64(sum + 1e-9)
 	}
-	sum := verdict.Sums{
-		Healthy: total(func(s *verdict.Sums) int64 { return s.Healthy }),
-		Failing: total(func(s *verdict.Sums) int64 { return s.Failing }),
-		Waiting: total(func(s *verdict.Sums) int64 { return s.Waiting }),
-		Kept:    total(func(s *verdict.Sums) int64 { return s.Kept }),
-		Offered: total(func(s *verdict.Sums) int64 { return s.Offered }),
+	for k, total := range totals {
+		*counts[k] = int64(total + 1e-9)
 	}
-	for k := range sum.Ages {
+	for k := range sum.Ages { // rounding must not make them inconsistent
 		age := &sum.Ages[k]
-		age.Reached = min(sum.Handed(), total(func(s *verdict.Sums) int64 { return s.Ages[k].Reached }))
-		age.Failing = min(age.Reached, total(func(s *verdict.Sums) int64 { return s.Ages[k].Failing }))
-		age.Waiting = min(age.Reached-age.Failing, total(func(s *verdict.Sums) int64 { return s.Ages[k].Waiting }))
+		age.Reached = min(age.Reached, sum.Handed())
+		age.Failing = min(age.Failing, age.Reached)
+		age.Waiting = min(age.Waiting, age.Reached-age.Failing)
 	}
 	return sum
 }

@@ -74,7 +74,21 @@ func TestBoundedSums(t *testing.T) {
 			size = 9000
 		}
 		for n := range size {
-			s.Add(verdict.Client{Outcome: verdict.Outcome((n + i) % 5), Since: verdict.MarkAges[n%verdict.Marks], After: verdict.MarkAges[i%verdict.Marks]})
+			outcome := (n + i) % 5
+			*s.Counts()[outcome]++ // the kept ones wait, too
+			if outcome == 3 {
+				s.Waiting++
+			}
+			for k := 0; k <= n%verdict.Marks && outcome < 4; k++ {
+				age := &s.Ages[k]
+				age.Reached++
+				switch {
+				case outcome >= 2 || k < i%verdict.Marks:
+					age.Waiting++
+				case outcome == 1:
+					age.Failing++
+				}
+			}
 		}
 		all = append(all, crowdOf(1, s))
 	}

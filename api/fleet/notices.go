@@ -9,7 +9,6 @@ import (
 
 	"tsmon/channels"
 	"tsmon/release"
-	"tsmon/store/record"
 )
 
 // Notice is the content of a webhook message. All servers make the same notice for the same
@@ -51,7 +50,6 @@ var telling = map[channels.Action]struct{ event, text string }{
 // halting is a pause that a guard made.
 const halting channels.Action = "halt"
 
-// noticeOf returns the notice of a move.
 func noticeOf(channel string, e channels.Entry) Notice {
 	n := Notice{
 		Time: e.When.UTC(), Channel: channel, Version: e.Newest(), Sequence: e.Sequence, From: e.From, Who: e.Who, Why: e.Why,
@@ -86,15 +84,8 @@ func alarmOf(object, etag, problem string, now time.Time) Notice {
 	}
 }
 
-// digestOf returns a short digest of a value.
 func digestOf(v any) string {
 	data, _ := json.Marshal(v) // of plain structs, which does not fail
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:8])
-}
-
-// message returns a notice as it is sent.
-func (n Notice) message() record.Message {
-	body, _ := json.Marshal(n) // does not fail
-	return record.Message{ID: n.ID, Made: n.Time, Body: body}
 }

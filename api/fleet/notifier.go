@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"maps"
@@ -10,12 +11,13 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"tsmon/channels"
 	"tsmon/store/record"
 )
 
-// NotifierOptions are what a Notifier needs.
+// NotifierOptions configure a Notifier.
 type NotifierOptions struct {
 	Webhook  Webhook
 	Records  record.Outbox
@@ -29,8 +31,8 @@ type NotifierOptions struct {
 
 // Notifier sends alarms and every move of a channel to a webhook, whoever made the move and
 // whether or not a server ran at the time. It reads the moves from the logs of the channels.
-// The records hold which moves have been queued, and the messages until the webhook has
-// accepted them. So each message arrives at least once, and usually once for all servers that
+// The records keep which moves have been queued, and each message until the webhook has
+// accepted it. So each message arrives at least once, and usually once for all servers that
 // share the records. Moves from before a webhook was first configured are not sent.
 //
 // A message that fails is sent again with increasing pauses, for noticeLife. At most maxWaiting
@@ -43,9 +45,7 @@ type Notifier struct {
 	mu     sync.Mutex
 	alarms []Notice // alarms that are not in the records yet, at most maxAlarms
 
-	begin   sync.Once
-	stop    context.CancelFunc // nil until it runs
-	running sync.WaitGroup
+	background
 
 	// Only the goroutine uses these:
 	told    map[string]uint64 // the last move that was queued, by channel
@@ -72,16 +72,16 @@ const (
 
 // NewNotifier returns a notifier, which Start starts and Close stops.
 func NewNotifier(o NotifierOptions) *Notifier {
+	add := promauto.With(o.Registry)
 	n := &Notifier{
 		NotifierOptions: o,
-		waiting: prometheus.NewGauge(prometheus.GaugeOpts{
+		waiting: add.NewGauge(prometheus.GaugeOpts{
 			Name: "tsmon_webhook_waiting", Help: "Messages that the webhook has not taken yet, of all servers.",
 		}),
-		sent: prometheus.NewCounterVec(prometheus.CounterOpts{
+		sent: add.NewCounterVec(prometheus.CounterOpts{
 			Name: "tsmon_webhook_messages_total", Help: "Messages that this server sent to the webhook, by result: taken, failed, given_up.",
 		}, []string{"result"}),
 	}
-	o.Registry.MustRegister(n.waiting, n.sent)
 	for _, result := range []string{"taken", "failed", "given_up"} {
 		n.sent.WithLabelValues(result)
 	}
@@ -101,30 +101,16 @@ func (n *Notifier) Alarm(object, etag, problem string) {
 // Start begins to send messages if there is a webhook; only the first call has an effect. Close
 // stops it; the end of the context does not.
 func (n *Notifier) Start(ctx context.Context) {
-	n.begin.Do(func() {
-		if n.Webhook.Address == "" {
-			return
+	n.start(ctx, func(ctx context.Context) {
+		if n.Webhook.Address != "" {
+			n.running.Go(func() { n.run(ctx) })
 		}
-		ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
-		n.mu.Lock()
-		n.stop = stop
-		n.mu.Unlock()
-		n.running.Go(func() { n.run(ctx) })
 	})
 }
 
 // Close stops the notifier after the message that is being sent. The remaining messages are
 // sent by another server, or the next time one starts.
-func (n *Notifier) Close() {
-	n.begin.Do(func() {}) // Start does nothing from now on
-	n.mu.Lock()
-	stop := n.stop
-	n.mu.Unlock()
-	if stop != nil {
-		stop()
-	}
-	n.running.Wait()
-}
+func (n *Notifier) Close() { n.close() }
 
 func (n *Notifier) run(ctx context.Context) {
 	tick := time.NewTicker(noticeEvery)
@@ -219,15 +205,16 @@ func (n *Notifier) queueMoves(ctx context.Context, channel string, told record.T
 	return room, nil
 }
 
+// messagesOf returns notices as they are sent.
 func messagesOf(notices []Notice) []record.Message {
 	messages := make([]record.Message, len(notices))
-	for i, notice := range notices {
-		messages[i] = notice.message()
+	for i, n := range notices {
+		body, _ := json.Marshal(n) // does not fail
+		messages[i] = record.Message{ID: n.ID, Made: n.Time, Body: body}
 	}
 	return messages
 }
 
-// deliver sends the messages that are due.
 func (n *Notifier) deliver(ctx context.Context) error {
 	if age := n.Now().Sub(n.forgot); age < 0 || age >= time.Hour {
 		untaken, err := n.Records.ForgetMessages(ctx, n.Now().Add(-noticeLife))

@@ -48,10 +48,11 @@ func newPending(clients int) pending {
 	}
 }
 
-func (p *pending) count(k countKey, happened ...event) {
+// count counts that events happened n times.
+func (p *pending) count(k countKey, n int64, happened ...event) {
 	c := p.counts[k]
 	for _, e := range happened {
-		c[e]++
+		c[e] += n
 	}
 	p.counts[k] = c
 }

@@ -29,8 +29,8 @@ type Steward struct {
 	// the monotonic clock of this machine.
 	Elapsed func() time.Duration
 
-	// Look returns once the server has looked at the channels, or soon: what it finds has its
-	// alarm before Run writes it anew. nil: Run begins at once.
+	// Look returns once the server has looked at the channels, or after a while. Run calls it
+	// first, so that the server raises its alarms before Run repairs what caused them. May be nil.
 	Look func(ctx context.Context)
 
 	steps *watched
@@ -49,15 +49,15 @@ func (s *Steward) Run(ctx context.Context, configured []string) {
 func (s *Steward) advance(ctx context.Context, configured []string) {
 	tick := time.NewTicker(stepInterval)
 	defer tick.Stop()
-	log := newStepLog(s.Log)
+	said := said{}
 	if s.Look != nil {
 		s.Look(ctx)
 	}
 	for _, channel := range configured {
-		s.finish(ctx, channel, log)
+		s.finish(ctx, channel, said)
 	}
 	for {
-		s.takeSteps(ctx, log)
+		s.takeSteps(ctx, said)
 		select {
 		case <-ctx.Done():
 			return
@@ -67,7 +67,7 @@ func (s *Steward) advance(ctx context.Context, configured []string) {
 }
 
 // takeSteps takes the steps that are due and that the evidence allows.
-func (s *Steward) takeSteps(ctx context.Context, log stepLog) {
+func (s *Steward) takeSteps(ctx context.Context, said said) {
 	if s.steps == nil {
 		s.steps = newWatched(s.Guards.Now, s.Elapsed)
 	}
@@ -75,68 +75,57 @@ func (s *Steward) takeSteps(ctx context.Context, log stepLog) {
 		switch {
 		case !c.Shown:
 		case c.Behind:
-			s.finish(ctx, name, log)
+			s.finish(ctx, name, said)
 		default:
 			over, early := s.steps.over(name, c)
-			if log.early(name, early); over {
-				s.step(ctx, name, c, log)
+			if said.begins(name+" is early", early) {
+				s.Log.Info("the next step of a rollout waits until this server has watched the present one for long enough: it began lately, or its clock was set ahead", "channel", name)
+			}
+			if over {
+				s.step(ctx, name, c, said)
 			}
 		}
 	}
 }
 
-// finish completes an interrupted move.
-func (s *Steward) finish(ctx context.Context, channel string, log stepLog) {
+func (s *Steward) finish(ctx context.Context, channel string, said said) {
 	report, err := s.Publisher.Finish(ctx, channel)
-	if !log.failed(channel, err) && report.Changed {
+	if !s.failed(channel, err, said) && report.Changed {
 		s.Log.Info("channel brought up to date", "channel", channel, "version", report.Version, "sequence", report.Sequence)
 	}
 }
 
 // step takes a step that is due, unless it has to wait for evidence.
-func (s *Steward) step(ctx context.Context, channel string, c Channel, log stepLog) {
-	opinion, err := s.Guards.Judge(ctx, channel, c)
-	if log.failed(channel, err) {
+func (s *Steward) step(ctx context.Context, channel string, c Channel, said said) {
+	o, err := s.Guards.Judge(ctx, channel, c)
+	if s.failed(channel, err, said) {
 		return
 	}
-	if log.waits(opinion); opinion.Decision != verdict.Continue {
+	why := ""
+	if o.Decision != verdict.Continue {
+		why = string(o.Verdict.Cause) + o.Version
+	}
+	if said.news(channel+" waits", why) {
+		s.Log.Info("the next step of a rollout waits", "channel", channel, "version", o.Version, "reason", o.Why)
+	}
+	if o.Decision != verdict.Continue {
 		return
 	}
 	report, err := s.Publisher.Advance(ctx, release.Options{Channel: channel})
-	if !log.failed(channel, err) && report.Changed && report.Entry != nil {
-		s.Log.Info("rollout advanced", "channel", channel, "version", report.Version, "sequence", report.Sequence, "step", report.Entry.Why, "verdict", opinion.Verdict.Sentence)
+	if !s.failed(channel, err, said) && report.Changed && report.Entry != nil {
+		s.Log.Info("rollout advanced", "channel", channel, "version", report.Version, "sequence", report.Sequence, "step", report.Entry.Why, "verdict", o.Verdict.Sentence)
 	}
-}
-
-// stepLog logs each change of state once.
-type stepLog struct {
-	*slog.Logger
-	failing map[string]bool
-	waiting map[string]string
-	tooSoon map[string]bool
-}
-
-func newStepLog(log *slog.Logger) stepLog {
-	return stepLog{log, map[string]bool{}, map[string]string{}, map[string]bool{}}
-}
-
-// early logs once that a step is over by its date alone.
-func (l stepLog) early(channel string, early bool) {
-	if early && !l.tooSoon[channel] {
-		l.Info("the next step of a rollout waits until this server has watched the present one for long enough: it began lately, or its clock was set ahead", "channel", channel)
-	}
-	l.tooSoon[channel] = early
 }
 
 // failed reports whether there is an error, and logs it unless somebody else moved the channel
 // or the channel shows nothing.
-func (l stepLog) failed(channel string, err error) bool {
+func (s *Steward) failed(channel string, err error, said said) bool {
 	if errors.As(err, new(*channels.ConflictError)) || errors.Is(err, library.ErrNoRelease) {
 		return true
 	}
-	once(l.failing, channel, err, func() {
-		l.Error("a channel could not be brought up to date", withHint(err, "channel", channel)...)
-	})
+	if said.fails(channel, err) {
+		s.Log.Error("a channel could not be brought up to date", withHint(err, "channel", channel)...)
+	}
 	return err != nil
 }
 
@@ -149,23 +138,11 @@ func withHint(err error, args ...any) []any {
 	return args
 }
 
-// waits logs why a step waits, when it begins to wait and when it no longer does.
-func (l stepLog) waits(o *Opinion) {
-	why := ""
-	if o.Decision != verdict.Continue {
-		why = string(o.Verdict.Cause) + o.Version
-	}
-	if why != "" && why != l.waiting[o.Channel] {
-		l.Info("the next step of a rollout waits", "channel", o.Channel, "version", o.Version, "reason", o.Why)
-	}
-	l.waiting[o.Channel] = why
-}
-
 // halt judges releases whenever something new is known about them.
 func (s *Steward) halt(ctx context.Context) {
 	next := time.NewTimer(guardInterval)
 	defer next.Stop()
-	seen := newGuardLog()
+	said, kept := said{}, map[string]time.Time{}
 	var last look
 	for {
 		select {
@@ -179,7 +156,7 @@ func (s *Steward) halt(ctx context.Context) {
 			continue
 		}
 		began := time.Now()
-		err := s.judge(ctx, seen)
+		err := s.judge(ctx, said, kept)
 		next.Reset(guardPause(time.Since(began)))
 		if err == nil {
 			last = now
@@ -187,27 +164,21 @@ func (s *Steward) halt(ctx context.Context) {
 	}
 }
 
-// guardLog is the state of the guard between rounds.
-type guardLog struct {
-	failing map[string]bool // what the log says
-	kept    map[string]time.Time
-}
-
-func newGuardLog() guardLog { return guardLog{map[string]bool{}, map[string]time.Time{}} }
-
 // judge stores the outcomes of releases, and pauses rollouts whose release fails. The error is
 // that of the records.
-func (s *Steward) judge(ctx context.Context, seen guardLog) error {
-	s.keep(ctx, seen)
+func (s *Steward) judge(ctx context.Context, said said, kept map[string]time.Time) error {
+	s.keep(ctx, said, kept)
 	trips, err := s.Guards.Tripped(ctx)
-	once(seen.failing, "", err, func() { s.Log.Error("rollouts are not guarded", "error", err) })
+	if said.fails("", err) {
+		s.Log.Error("rollouts are not guarded", "error", err)
+	}
 	for _, trip := range trips {
-		report, err := s.Publisher.Halt(ctx, release.Options{Channel: trip.Channel, Why: trip.Reason()}, trip.Sequence)
-		once(seen.failing, trip.Channel, err, func() {
+		report, err := s.Publisher.Halt(ctx, release.Options{Channel: trip.Channel, Why: trip.Why}, trip.Sequence)
+		if said.fails(trip.Channel, err) {
 			s.Log.Error("a rollout that fails is not halted as a whole", withHint(err, "channel", trip.Channel, "version", trip.Version)...)
-		})
+		}
 		if report != nil && report.Changed {
-			s.Log.Error("rollout halted", "channel", trip.Channel, "version", trip.Version, "sequence", report.Sequence, "reason", trip.Reason(), "warnings", report.Warnings)
+			s.Log.Error("rollout halted", "channel", trip.Channel, "version", trip.Version, "sequence", report.Sequence, "reason", trip.Why, "warnings", report.Warnings)
 		}
 	}
 	return err
@@ -216,24 +187,25 @@ func (s *Steward) judge(ctx context.Context, seen guardLog) error {
 // keepEvery is how often the outcomes of a release are stored.
 const keepEvery = time.Minute
 
-// keep stores the outcomes of the newest releases, at most once per keepEvery.
-func (s *Steward) keep(ctx context.Context, seen guardLog) {
+// keep stores the outcomes of the newest releases, each at most once per keepEvery. kept is when
+// it last did so, by channel.
+func (s *Steward) keep(ctx context.Context, said said, kept map[string]time.Time) {
 	for name, c := range s.Guards.Channels() {
 		now := s.Guards.Now()
-		if age := now.Sub(seen.kept[name]); age >= 0 && age < keepEvery {
+		if age := now.Sub(kept[name]); age >= 0 && age < keepEvery {
 			continue
 		}
 		err := s.Guards.Keep(ctx, name, c)
-		once(seen.failing, name+"/kept", err, func() {
+		if said.fails(name+" is kept", err) {
 			s.Log.Error("what a release came to is not kept", "channel", name, "version", c.Newest(), "error", err)
-		})
+		}
 		if err == nil {
-			seen.kept[name] = now
+			kept[name] = now
 		}
 	}
 }
 
-// look records when a guard judged, and how much this server had recorded by then.
+// look is when a guard judged, and how much this server had recorded by then.
 type look struct {
 	recorded uint64
 	at       time.Time
@@ -257,10 +229,26 @@ func guardPause(took time.Duration) time.Duration {
 	return max(guardInterval, time.Duration(float64(took)/guardShare))
 }
 
-// once calls log when something begins to fail.
-func once(failing map[string]bool, what string, err error, log func()) {
-	if err != nil && !failing[what] && !errors.Is(err, context.Canceled) {
-		log()
+// said is what the log was last told, by subject, so that it is told each change once.
+type said map[string]string
+
+// news remembers the state of a subject, empty for nothing to tell, and reports whether the log
+// is to be told.
+func (s said) news(subject, state string) bool {
+	before := s[subject]
+	s[subject] = state
+	return state != "" && state != before
+}
+
+// begins is news for what is so or not.
+func (s said) begins(subject string, now bool) bool {
+	if !now {
+		return s.news(subject, "")
 	}
-	failing[what] = err != nil
+	return s.news(subject, "so")
+}
+
+// fails is news for what fails or not; the end of a context is no failure.
+func (s said) fails(subject string, err error) bool {
+	return s.begins(subject, err != nil) && !errors.Is(err, context.Canceled)
 }

@@ -185,7 +185,7 @@ func TestSaltAway(t *testing.T) {
 	}
 	ask("a", "1")
 	s.WriteSightings(t.Context())
-	if why := s.Full(channel, "1.0.0"); why == "" {
+	if why, _ := s.Full(channel, "1.0.0"); why == "" {
 		t.Error("steps don't wait")
 	}
 	if !strings.Contains(w.Logged.String(), "sightings of clients can't be recorded") {

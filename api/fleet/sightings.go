@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"cmp"
 	"context"
 	"log/slog"
 	"strings"
@@ -63,19 +62,20 @@ type Sightings struct {
 
 	recorded atomic.Uint64 // batches
 
-	begin   sync.Once
-	stop    context.CancelFunc // nil until it runs
-	running sync.WaitGroup
+	background
 
 	// Only the goroutine that writes uses these:
-	counted   map[countKey]counts  // events of this minute
-	unsent    []series.Sample      // samples that are not in the time series yet
-	failing   bool                 // the last write to the records failed
-	unbounded map[string]bool      // a failure to bound samples was logged
-	full      map[string]string    // what was last logged about each channel
-	told      map[string]time.Time // when the records were last told that it is full
+	counted map[countKey]counts  // events of this minute
+	unsent  []series.Sample      // samples that are not in the time series yet
+	failing bool                 // the last write to the records failed
+	said    said                 // about bounding samples
+	full    map[string]string    // what was last logged about each channel
+	told    map[string]time.Time // when the records were last told that it is full
 
-	sweeping sweeping
+	// unswept has the sampleKeys of samples whose rows in the records may include clients that no
+	// longer belong to them.
+	unswept      sync.Map
+	saidSweeping said // only the goroutine that sweeps uses it
 }
 
 // NewSightings returns Sightings that collect from the first event or from Start on, until
@@ -86,7 +86,7 @@ func NewSightings(o Options) *Sightings {
 	return &Sightings{
 		Options: o, metrics: newMetrics(o.Registry), seen: newPending(o.Clients), offered: offered, reported: reported,
 		before: map[string]map[string]bool{}, counted: map[countKey]counts{}, full: map[string]string{}, told: map[string]time.Time{}, admission: newAdmission(o.Clients),
-		salt: salt{records: o.Records}, unbounded: map[string]bool{}, sweeping: sweeping{due: map[sampleKey]bool{}, failing: map[string]bool{}},
+		salt: salt{records: o.Records}, said: said{}, saidSweeping: said{},
 	}
 }
 
@@ -151,9 +151,9 @@ func (s *Sightings) Asked(ctx context.Context, channel string, in Channel, c cha
 	tries := answer.Offer != nil && s.admit(sampleKey{channel, answer.Offer.Version}, who, now)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.seen.count(had, happened...)
+	s.seen.count(had, 1, happened...)
 	if answer.Offer != nil {
-		s.seen.count(countKey{channel, answer.Offer.Version, c.Target, had.cohort}, eventOffer)
+		s.seen.count(countKey{channel, answer.Offer.Version, c.Target, had.cohort}, 1, eventOffer)
 	}
 	if s.noRoom(now) {
 		return
@@ -186,29 +186,22 @@ func (s *Sightings) noRoom(now time.Time) bool {
 	return true
 }
 
-// refused returns when an observation of a release was last not recorded, zero for never.
-func (s *Sightings) refused(channel, version string) time.Time {
-	s.mu.Lock()
-	lost := s.lostAt
-	s.mu.Unlock()
-	if at := s.admission.refusedAt(sampleKey{channel, version}); at.After(lost) {
-		return at
-	}
-	return lost
-}
-
 // Full returns the reason why not all clients that were offered a release are recorded, empty
-// if they are. While it is not empty the outcomes are no evidence for the next step, because
-// made-up clients may have taken the room of others.
-func (s *Sightings) Full(channel, version string) string {
+// if they are, and when an observation was last not recorded, zero for never. While clients are
+// not recorded the outcomes are no evidence for the next step, because made-up clients may have
+// taken the room of others.
+func (s *Sightings) Full(channel, version string) (why string, at time.Time) {
 	now := s.Now()
+	why, at = s.admission.full(sampleKey{channel, version}, now)
 	s.mu.Lock()
-	lost := s.lost
-	if s.lostAt.IsZero() || now.Sub(s.lostAt) >= fullTime {
-		lost = ""
+	defer s.mu.Unlock()
+	if now.Sub(s.lostAt) < fullTime {
+		why = s.lost
 	}
-	s.mu.Unlock()
-	return cmp.Or(lost, s.admission.full(sampleKey{channel, version}, now))
+	if s.lostAt.After(at) {
+		at = s.lostAt
+	}
+	return why, at
 }
 
 // maxBefore bounds the versions per channel that are recorded by name although the log does not
@@ -266,7 +259,7 @@ func (s *Sightings) Downloaded(ctx context.Context, version, file, cohort string
 			counted = k
 		}
 	}
-	s.seen.count(counted, eventDownload)
+	s.seen.count(counted, 1, eventDownload)
 	if known && !s.noRoom(now) {
 		s.seen.downloads[key] = record.Download{Client: who.id, Version: version, Time: now.Add(after)}
 	}
@@ -314,7 +307,7 @@ func (s *Sightings) Reported(ctx context.Context, in Channel, r Report, from Cli
 	}
 	once := reportKey{tryKey{clientKey{k.channel, who.id}, k.version}, happened, now.Unix() / (24 * 60 * 60)}
 	if again, _ := s.reported.ContainsOrAdd(once, struct{}{}); !again {
-		s.seen.count(k, happened)
+		s.seen.count(k, 1, happened)
 	}
 	t := record.Try{Channel: k.channel, Client: who.id, Version: k.version, Round: in.roundOf(k.version)}
 	switch happened {

@@ -10,11 +10,7 @@ import (
 // Start reads the salt, for which it waits at most saltTime, and begins to write observations;
 // only the first call has an effect. Close stops it; the end of the context does not.
 func (s *Sightings) Start(ctx context.Context) {
-	s.begin.Do(func() {
-		ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
-		s.mu.Lock()
-		s.stop = stop
-		s.mu.Unlock()
+	s.start(ctx, func(ctx context.Context) {
 		s.note(s.learnSalt(ctx, saltTime))
 		s.running.Go(func() { s.run(ctx) })
 		s.running.Go(func() { s.tend(ctx) })
@@ -28,16 +24,7 @@ func (s *Sightings) learnSalt(ctx context.Context, wait time.Duration) error {
 }
 
 // Close writes the remaining observations and waits until that is done.
-func (s *Sightings) Close() {
-	s.begin.Do(func() {}) // Start does nothing from now on
-	s.mu.Lock()
-	stop := s.stop
-	s.mu.Unlock()
-	if stop != nil {
-		stop()
-	}
-	s.running.Wait()
-}
+func (s *Sightings) Close() { s.close() }
 
 func (s *Sightings) run(ctx context.Context) {
 	sight, count := time.NewTicker(sightEvery), time.NewTicker(countEvery)
@@ -66,11 +53,7 @@ func (s *Sightings) writeSightings(ctx context.Context) {
 	s.seen = newPending(s.Clients)
 	s.mu.Unlock()
 	for name, n := range s.Asks() { // requests that name neither client nor version
-		key := countKey{name, Other, Other, ""}
-		c := p.counts[key]
-		c[eventCheck] += n
-		c[eventAnonymous] += n
-		p.counts[key] = c
+		p.count(countKey{name, Other, Other, ""}, n, eventCheck, eventAnonymous)
 	}
 	for key, c := range p.counts {
 		s.metrics.count(key, c)
@@ -81,18 +64,16 @@ func (s *Sightings) writeSightings(ctx context.Context) {
 		s.counted[key] = sum
 	}
 	s.metrics.lostSightings.Add(float64(p.lost))
+	defer s.noteFull(ctx)
 	if err := s.learnSalt(ctx, sightTime); err != nil {
 		s.note(err)
-		s.noteFull(ctx)
 		return
 	}
 	if len(p.installed)+len(p.tries)+len(p.downloads) == 0 {
-		s.noteFull(ctx)
 		return
 	}
 	s.note(s.writeBatches(ctx, p.batches()))
 	s.bound(ctx, s.admission.due(s.Now()))
-	s.noteFull(ctx)
 }
 
 // writeBatches writes batches to the records. If one fails, it and the rest are kept. A sample
@@ -124,16 +105,16 @@ func (s *Sightings) bound(ctx context.Context, keys []sampleKey) {
 	for _, k := range keys {
 		before := s.admission.sample(k)
 		found, err := s.Records.Bound(ctx, k.channel, k.version, s.Clients, before)
-		once(s.unbounded, "", err, func() {
+		if s.said.fails("", err) {
 			s.Log.Warn("the number of recorded clients is not bounded", "channel", k.channel, "version", k.version, "error", err)
-		})
+		}
 		if err != nil {
 			return
 		}
 		if s.admission.bound(k, found, s.Now()) {
 			s.Log.Info("a smaller share of the clients is recorded", "channel", k.channel, "version", k.version, "share", found.Rate(), "clients", found.Rows)
 		}
-		s.sweeping.add(k)
+		s.unswept.Store(k, true)
 		if k.version == "" {
 			s.metrics.rate.WithLabelValues(k.channel).Set(found.Rate())
 		}
@@ -144,15 +125,15 @@ func (s *Sightings) bound(ctx context.Context, keys []sampleKey) {
 // also writes that to the records, for the servers that judge the release.
 func (s *Sightings) noteFull(ctx context.Context) {
 	for name, c := range s.Channels() {
-		why, full := "", 0.0
-		if version := c.Rolling(); version != "" {
-			why = s.Full(name, version)
+		why, full, at := "", 0.0, time.Time{}
+		if c.Rolling() != "" {
+			why, at = s.Full(name, c.Rolling())
 		}
 		if why != "" {
 			full = 1
 		}
 		s.metrics.full.WithLabelValues(name).Set(full)
-		if at := s.refused(name, c.Rolling()); c.Rolling() != "" && at.Sub(s.told[name]) >= tellFull {
+		if at.Sub(s.told[name]) >= tellFull {
 			if err := s.Records.Refuse(ctx, name, c.Rolling(), at); err != nil {
 				s.Log.Warn("that clients of a rollout are not all recorded is not known to other servers", "channel", name, "error", err)
 			} else {

@@ -2,32 +2,8 @@ package fleet
 
 import (
 	"context"
-	"sync"
 	"time"
 )
-
-// sweeping is the set of samples whose rows in the records may include clients that no longer
-// belong to them.
-type sweeping struct {
-	mu      sync.Mutex
-	due     map[sampleKey]bool
-	failing map[string]bool // what the log says
-}
-
-func (w *sweeping) add(k sampleKey) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.due[k] = true
-}
-
-// take returns the samples and empties the set.
-func (w *sweeping) take() map[sampleKey]bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	due := w.due
-	w.due = map[sampleKey]bool{}
-	return due
-}
 
 // tend counts and deletes clients in the records, which may take long, concurrently with the
 // writes.
@@ -41,7 +17,7 @@ func (s *Sightings) tend(ctx context.Context) {
 		select {
 		case <-sweep.C:
 			s.sweep(ctx)
-			if !counted && len(s.Channels()) > 0 { // so that graphs have no gap when a server is restarted
+			if !counted && len(s.Channels()) > 0 { // at once, so that graphs have no gap after a restart
 				s.countClients(ctx)
 				counted = true
 			}
@@ -56,13 +32,16 @@ func (s *Sightings) tend(ctx context.Context) {
 
 // sweep deletes the clients that are not in the samples.
 func (s *Sightings) sweep(ctx context.Context) {
-	for k := range s.sweeping.take() {
+	s.unswept.Range(func(key, _ any) bool {
+		s.unswept.Delete(key)
+		k := key.(sampleKey)
 		err := s.Records.Sweep(ctx, k.channel, k.version)
-		once(s.sweeping.failing, "", err, func() {
+		if s.saidSweeping.fails("", err) {
 			s.Log.Warn("clients that are not in the sample are still recorded", "channel", k.channel, "version", k.version, "error", err)
-		})
-		if err != nil {
-			s.sweeping.add(k)
 		}
-	}
+		if err != nil {
+			s.unswept.Store(k, true)
+		}
+		return true
+	})
 }

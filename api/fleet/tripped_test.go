@@ -55,7 +55,7 @@ func TestTripped(t *testing.T) {
 		t.Helper()
 		var reasons []string
 		for _, trip := range apitest.Must[[]fleet.Trip](t)(j.Tripped(t.Context())) {
-			reasons = append(reasons, trip.Reason())
+			reasons = append(reasons, trip.Why)
 		}
 		return strings.Join(reasons, "; ")
 	}

@@ -2,15 +2,14 @@ package fleet
 
 import "time"
 
-// watchTime is how long a server watches a step before it may be over, also one that was
-// due before the server began. A clock that NTP puts right after the start of a machine is
-// right by then.
+// watchTime is how long a server watches a step before the step may be over, even if it was due
+// before the server started. By then NTP has set the clock of a machine that was just started.
 const watchTime = 20 * time.Second
 
-// watched decides when steps are over by a clock that nobody can set: the monotonic one of
-// this machine. A step has to be over by its own date, and the time has to have passed that
-// was left when this server first saw it. A clock that is set ahead ends no step; one that
-// was behind, or a machine that slept, ends it later.
+// watched decides when steps are over, also by a clock that nobody can set: the monotonic one of
+// this machine. A step must be over by its date, and the time that was left when this server first
+// saw it must have passed. So a clock that is set ahead ends no step; if it was behind, or the
+// machine slept, the step ends later.
 type watched struct {
 	now     func() time.Time
 	elapsed func() time.Duration
@@ -20,8 +19,8 @@ type watched struct {
 // sight is when a step was first seen.
 type sight struct {
 	due  time.Time     // when it is over, by its date
-	left time.Duration // until then
-	at   time.Duration
+	left time.Duration // time until then, when it was first seen
+	at   time.Duration // when it was first seen, by elapsed
 }
 
 func newWatched(now func() time.Time, elapsed func() time.Duration) *watched {
@@ -32,7 +31,7 @@ func newWatched(now func() time.Time, elapsed func() time.Duration) *watched {
 	return &watched{now: now, elapsed: elapsed, steps: map[string]sight{}}
 }
 
-// over reports whether the present step of a channel is over. early is true if it is by its
+// over reports whether the present step of a channel is over. early is true if it is over by its
 // date alone.
 func (w *watched) over(channel string, c Channel) (over, early bool) {
 	due, ok := c.NextStep()

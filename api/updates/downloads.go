@@ -2,7 +2,6 @@ package updates
 
 import (
 	"context"
-	"errors"
 	"io/fs"
 	"net/http"
 	"strings"
@@ -34,13 +33,12 @@ func newDownloads(e *channels.Entry, publicURL string, changed time.Time) *downl
 
 var listEnd = strings.TrimPrefix(channels.DownloadsKey("c"), "c")
 
-// isList reports whether a key is that of a channel's list of downloads.
-func (s *Server) isList(key string) bool {
-	name, ok := strings.CutSuffix(key, listEnd)
-	return ok && channels.CheckName(name) == nil
+// listIn returns the channel in the key of a list of downloads.
+func listIn(key string) (channel string, ok bool) {
+	channel, ok = strings.CutSuffix(key, listEnd)
+	return channel, ok && channels.CheckName(channel) == nil
 }
 
-// list serves downloads.json of a channel.
 func (s *Server) list(ctx context.Context, w http.ResponseWriter, r *http.Request, channel string) {
 	found, err := s.Heads.downloads(ctx, channel)
 	if err == nil && len(found.Files) == 0 {
@@ -60,30 +58,25 @@ func (s *Server) download(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	list, err := s.Heads.downloads(r.Context(), chi.URLParam(r, "channel"))
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		s.Fail(w, r, web.Refuse(http.StatusNotFound, "there is no such channel"))
-	case err != nil:
-		s.Fail(w, r, unreadable(r, err))
-	default:
-		file := list.Find(chi.URLParam(r, "key"))
-		if file == nil {
-			s.Fail(w, r, web.Refuse(http.StatusNotFound, "%s has no download %.100q", list.Version, chi.URLParam(r, "key")))
-			return
-		}
-		found(w, file.URL) // temporary: the next release has another file
+	if err != nil {
+		s.Fail(w, r, noChannel(r, err))
+		return
 	}
+	key := chi.URLParam(r, "key")
+	file := list.Find(key)
+	if file == nil {
+		s.Fail(w, r, web.Refuse(http.StatusNotFound, "%s has no download %.100q", list.Version, key))
+		return
+	}
+	found(w, file.URL) // temporary: the next release has another file
 }
 
 // downloads returns the downloads of a channel. fs.ErrNotExist if there is no such channel, or
 // it has no log; errUnverified if its log could not be read.
 func (h *Heads) downloads(ctx context.Context, name string) (*downloads, error) {
-	if _, err := h.of(ctx, name); err != nil {
+	c, err := h.of(ctx, name)
+	if err != nil {
 		return nil, err
-	}
-	c := h.channel(name)
-	if c == nil {
-		return nil, fs.ErrNotExist // it was deleted again
 	}
 	switch offers := c.offers.Load(); {
 	case offers == nil:

@@ -6,6 +6,7 @@ import (
 
 	"tsmon/api/updates/alarm"
 	"tsmon/api/updates/recorded"
+	"tsmon/release/library"
 )
 
 // What the tests outside of the package use.
@@ -13,13 +14,14 @@ const (
 	MaxAbsent     = maxAbsent
 	MaxAlarms     = alarm.Max
 	MaxLooks      = maxLooks
-	MaxRecord     = maxRecord
+	MaxRecord     = library.MaxRecord
 	ElsewhereTime = elsewhereTime
 )
 
 var (
 	CheckBundle = recorded.CheckBundle
 	CheckRecord = recorded.Check
+	Unserved    = unserved
 )
 
 // Still keeps rounds from beginning by themselves: the test calls Round.
@@ -29,22 +31,26 @@ func (h *Heads) Still() {
 }
 
 // Reread looks at what lies beside manifests, and reads a whole log, if one is due.
-func (h *Heads) Reread(ctx context.Context) { h.older.round(ctx, *h.known.Load()) }
+func (h *Heads) Reread(ctx context.Context) { h.older.round(ctx) }
 
 func (h *Heads) Round(ctx context.Context) { h.round(ctx) }
 
 // Awaited reports whether a request waits for a round.
-func (h *Heads) Awaited() bool { return h.rounds.Awaited() }
+func (h *Heads) Awaited() bool {
+	h.rounds.mu.Lock()
+	defer h.rounds.mu.Unlock()
+	return h.rounds.next != nil
+}
 
 func (h *Heads) SetPatience(d time.Duration) { h.patience = d }
 
 // Version returns the version of the manifest that a channel shows.
 func (h *Heads) Version(ctx context.Context, name string) (string, error) {
-	shown, err := h.of(ctx, name)
+	c, err := h.of(ctx, name)
 	if err != nil {
 		return "", err
 	}
-	return shown.version, nil
+	return c.head.Load().version, nil
 }
 
 // Absent returns how many names are remembered that no channel has.
@@ -65,4 +71,4 @@ func (h *Heads) Raised(key, etag string) bool { return h.alarms.Raised(key, etag
 func (h *Heads) Alarms() int { return len(h.alarms.All()) }
 
 // Await waits for the end of a round that has not begun yet.
-func (h *Heads) Await(ctx context.Context) { h.rounds.Await(ctx) }
+func (h *Heads) Await(ctx context.Context) { h.rounds.await(ctx) }

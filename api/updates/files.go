@@ -14,8 +14,8 @@ import (
 	"tsmon/store/object"
 )
 
-// file serves one file of the update tree: manifests and lists of downloads from memory, records once they
-// have verified, everything else as it is in the store.
+// file serves one file of the update tree: manifests and lists of downloads from memory, records
+// if they verify, everything else as it is in the store.
 func (s *Server) file(w http.ResponseWriter, r *http.Request) {
 	if !s.allowed(r) {
 		s.Fail(w, r, web.Unauthorized(nil))
@@ -30,15 +30,15 @@ func (s *Server) file(w http.ResponseWriter, r *http.Request) {
 		s.showManifest(ctx, w, r, channel, ring)
 		return
 	}
+	if channel, ok := listIn(key); ok {
+		s.list(ctx, w, r, channel)
+		return
+	}
 	switch {
 	case strings.HasSuffix(r.URL.Path, ReportPath):
 		w.Header().Set("Allow", http.MethodPost)
 		s.Fail(w, r, web.Refuse(http.StatusMethodNotAllowed, "this address takes POST only"))
-	case s.isList(key):
-		s.list(ctx, w, r, strings.TrimSuffix(key, listEnd))
-	case !isReleaseFile(key):
-		s.Fail(w, r, web.Refuse(http.StatusNotFound, "there is no such file"))
-	case !library.IsRecord(key) && !s.named(ctx, key):
+	case !isReleaseFile(key), !library.IsRecord(key) && !s.named(ctx, key):
 		s.Fail(w, r, web.Refuse(http.StatusNotFound, "there is no such file"))
 	case library.IsRecord(key):
 		d, err := s.record(ctx, key)
@@ -63,46 +63,46 @@ func (s *Server) file(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// named reports whether a file may be shown: where operators sign, the log of a channel must
-// name it. Another server may have seen that sooner, so the store is looked at once more, but
-// for a signature: only publishers ask for those.
+// named reports whether a file may be shown: if operators sign, the log of a channel must name
+// it. Another server may have seen a new entry sooner, so named looks at the store once more,
+// except for signatures, which only publishers ask for.
 func (s *Server) named(ctx context.Context, name string) bool {
-	h := s.Heads
-	if known := !h.follower.signed || names(*h.known.Load(), name); known || strings.HasSuffix(name, ".sig") {
+	known := !s.Heads.signed || s.inLogs(name)
+	if known || strings.HasSuffix(name, ".sig") {
 		return known
 	}
 	s.lookAgain(ctx)
-	return names(*h.known.Load(), name)
+	return s.inLogs(name)
 }
 
-// lookAgain looks at the store once more, if it answers in time.
+// lookAgain waits until the channels were looked at again, if the store answers in time.
 func (s *Server) lookAgain(ctx context.Context) { s.Look(ctx, s.Deadline/2) }
 
-// Look returns once the channels were looked at again, or after a time.
+// Look returns once all channels were looked at again, or when patience is over.
 func (s *Server) Look(ctx context.Context, patience time.Duration) {
 	s.Heads.watch(ctx)
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	s.Heads.rounds.Await(ctx)
+	s.Heads.rounds.await(ctx)
 }
 
-// record returns the record of a release that may be shown: where the log of a channel has
-// the version, the one that it names, and where operators sign no other.
+// record returns the record of a release. If the log of a channel has the version, it must be the
+// record that the log names; if operators sign, no other record is shown.
 func (s *Server) record(ctx context.Context, key string) (*web.Document, error) {
 	d, named, err := s.Heads.record(ctx, key)
 	if err == nil && !named {
 		s.lookAgain(ctx)
 		d, named, err = s.Heads.record(ctx, key)
 	}
-	if err == nil && !named && s.Heads.follower.signed {
+	if err == nil && !named && s.Heads.signed {
 		err = fs.ErrNotExist
 	}
 	return d, err
 }
 
-// names reports whether the log of a channel names an object.
-func names(known map[string]*channel, name string) bool {
-	for _, c := range known {
+// inLogs reports whether the log of some channel names an object.
+func (s *Server) inLogs(name string) bool {
+	for _, c := range *s.Heads.known.Load() {
 		if offers := c.offers.Load(); offers != nil && offers.names.Object(name) {
 			return true
 		}
@@ -110,8 +110,7 @@ func names(known map[string]*channel, name string) bool {
 	return false
 }
 
-// routeOf returns the route of a file in metrics and log, which distinguish manifests, small
-// and served from memory, from bundles.
+// routeOf returns the route of a file for metrics and log, empty for that of the router.
 func routeOf(key string) string {
 	switch _, ring, ok := manifestIn(key); {
 	case ok && ring == whole:
@@ -123,10 +122,10 @@ func routeOf(key string) string {
 	case isReleaseFile(key):
 		return "/updates/releases/{version}/{file}"
 	}
-	return "" // of the router
+	return ""
 }
 
-// whole stands for no ring, in the key of a manifest for the whole channel.
+// whole is the ring of a manifest that is for the whole channel.
 const whole = -1
 
 // manifestIn returns the channel and the ring of a manifest's key.
@@ -138,16 +137,10 @@ func manifestIn(key string) (channel string, ring int, ok bool) {
 	return channel, whole, ok && channels.CheckName(channel) == nil
 }
 
-// showManifest serves the manifest of a channel or of one of its rings.
 func (s *Server) showManifest(ctx context.Context, w http.ResponseWriter, r *http.Request, name string, ring int) {
-	_, err := s.Heads.of(ctx, name)
+	c, err := s.Heads.of(ctx, name)
 	if err != nil {
 		s.noDocument(w, r, err)
-		return
-	}
-	c := s.Heads.channel(name)
-	if c == nil {
-		s.noDocument(w, r, fs.ErrNotExist) // it was deleted again
 		return
 	}
 	d, err := c.document(ring)
@@ -159,9 +152,9 @@ func (s *Server) showManifest(ctx context.Context, w http.ResponseWriter, r *htt
 	c.asks.Add(1)
 }
 
-// withholds reports whether a client must not get a bundle, whose release is paused.
-// Another server may have seen sooner that it goes on and offered it: nobody is refused
-// before the store was looked at once more, if it answers in time.
+// withholds reports whether a client must not get a bundle because its release is paused.
+// Another server may have seen sooner that the rollout goes on and offered the bundle, so
+// withholds looks at the store once more before it refuses a client.
 func (s *Server) withholds(ctx context.Context, r *http.Request, key string) bool {
 	cohort := r.Header.Get(cohortHeader)
 	if channels.CheckCohort(cohort) != nil {
@@ -175,7 +168,7 @@ func (s *Server) withholds(ctx context.Context, r *http.Request, key string) boo
 	return s.Heads.withholds(version, id, cohort)
 }
 
-// downloaded records that a client has downloaded a bundle, or will have after some time.
+// downloaded records that a client has downloaded a bundle, or will have it after some time.
 func (s *Server) downloaded(r *http.Request, key string, after time.Duration) {
 	if r.Method != http.MethodGet {
 		return
@@ -206,7 +199,6 @@ func isBundle(key string) bool {
 	return !strings.HasSuffix(key, ".sig") && !strings.HasSuffix(key, ".json")
 }
 
-// contentType is that of a file that the store keeps.
 func contentType(key string) string {
 	switch {
 	case strings.HasSuffix(key, ".json"):

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"maps"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -35,44 +34,32 @@ const (
 // errUnverified means that an object is not shown because it does not verify.
 var errUnverified = errors.New("it does not verify")
 
-// Heads keep the manifests of all channels in memory, so that a request costs the
-// store nothing. One goroutine compares the store's ETags at least every interval,
-// and reads a manifest and the log only when that has changed; the log also every minute,
-// and in each round while a release is being rolled out. An unknown channel is looked
-// up when it is first requested, once for all concurrent requests; a name without a
-// channel is not looked up again for an interval.
+// Heads keep the manifests of all channels in memory, so that requests cost the store
+// nothing. One goroutine compares the store's ETags at least every Interval, and reads a
+// manifest and the log only if that has changed; it reads the log also every minute, and in
+// each round while a release is being rolled out. An unknown channel is looked up when it is
+// first requested, once for all concurrent requests; a name without a channel is not looked
+// up again for an interval.
 //
-// What does not verify is never shown: the last manifest that did stays, as it does
-// while the store does not answer. A deleted one is gone.
+// What does not verify is never shown: the last manifest that did stays, as it does while
+// the store does not answer. A channel whose manifest was deleted is gone.
 type Heads struct {
-	store    object.Store
-	keys     signing.Keyring
-	unbound  map[string]bool
-	interval time.Duration
+	HeadsOptions
 	patience time.Duration // for one answer of the store
-	now      func() time.Time
-	log      *slog.Logger
+	signed   bool          // operators sign some channel
 	alarms   *alarm.Board
-	// publicURL is the address that manifests and offers have; empty: that of the
-	// manifests in the store.
-	publicURL  string
-	downgrades map[string]bool
-	trust      map[string]Trust
-	rings      map[string]bool
 
 	known   atomic.Pointer[map[string]*channel] // copied on change, under mu
 	lookUps singleflight.Group                  // of unknown channels, by name
-	looks   chan struct{}                       // one element for each of them that runs
+	looks   chan struct{}                       // one element for each look-up that runs
 	absent  *lru.Cache[string, time.Time]       // names that no channel has, and until when that is believed
 	loop    web.Loop
 	older   older
-
-	rounds   web.Rounds
-	follower follower
+	rounds  rounds
 
 	mu sync.Mutex
 
-	// Of the loop alone:
+	// Only the loop uses these:
 	begun  bool
 	listed bool // the store's channels were listed
 }
@@ -80,65 +67,67 @@ type Heads struct {
 // channel is one that the store has.
 type channel struct {
 	name     string
-	head     atomic.Pointer[head]         // nil while none has verified
-	believed atomic.Pointer[channels.Log] // for logs that follow it; nil before it was
-	asks     atomic.Int64                 // requests for the manifest that are not counted yet
+	head     atomic.Pointer[head]          // nil until one has verified
+	believed atomic.Pointer[channels.Log]  // for the logs of channels that follow it; nil until one was believed
+	asks     atomic.Int64                  // requests for the manifest that are not counted yet
+	offers   atomic.Pointer[compiled]      // nil until some have verified
+	rings    atomic.Pointer[ringDocuments] // nil while they are unknown, or if the channel keeps none
+	putBack  atomic.Bool                   // a file beside the manifest is older than one that was there before
 
-	offers    atomic.Pointer[compiled]      // nil while none have verified
-	rings     atomic.Pointer[ringDocuments] // nil while they are not known, or not kept
-	reading   sync.Mutex                    // of what follows
-	log       *channels.Log                 // as far as it was read and is believed
-	ahead     *channels.Log                 // log and entries behind it that don't count: not all were read, or what they show does not verify; nil: there are none
-	publicURL string                        // that its manifests are rendered with; empty while that is not known
-	pointer   *pointer                      // as it was last read
-	broken    error                         // why the log is not believed that is in the store, nil if it is
-	tried     string                        // the state in which reload has read the whole log
-	triedAt   time.Time                     // when
-	stood     time.Time                     // when the newest entry of log was last seen to be there
-	offeredAt string                        // ETag of the manifest that offers goes with
-	lay       uint64                        // the newest entry whose manifest lay in the store
-	laid      uint64                        // lay, as it was last read from the records or written there
+	pointer *pointer          // as it was last read; only rounds use it
+	beside  map[string]beside // by key; only the loop of older uses it
 
-	beside  map[string]beside // of the loop that looks after what is older, by key
-	putBack atomic.Bool       // something beside the manifest is older than what lay there
+	reading sync.Mutex    // guards everything below
+	log     *channels.Log // as far as it was read and is believed
+	// ahead is log with further entries that don't count: not all were read, or what they show
+	// does not verify. It is nil if there are none.
+	ahead     *channels.Log
+	publicURL string    // in its manifests; empty while unknown
+	offeredAt string    // ETag of the manifest that offers belong to
+	stood     time.Time // when the newest entry of log was last found in the store
 
-	uncompiled error     // what is wrong with what log, or ahead, shows
+	broken     error     // why the log in the store is not believed, nil if it is
+	uncompiled error     // what is wrong with the manifests of log, or of ahead
+	altered    error     // what is wrong with entries before the end of log, as of whole
 	whole      time.Time // when the log was last read from its beginning
-	altered    error     // what is wrong with entries before the end of log, as of then
+	tried      string    // state of the channel in which reload last read the whole log
+	triedAt    time.Time // when it did
 
-	seen       channels.Position // end of the log as it is recorded, if recalled
-	recalled   bool
-	unrecorded bool // the records don't have the end of log yet, or lay
-	checked    bool // log goes on from what was recorded
+	recalled   bool              // seen and laid were read from the records
+	checked    bool              // log continues what was recorded
+	unrecorded bool              // the end of log, or lay, is not in the records yet
+	seen       channels.Position // end of the log in the records
+	lay        uint64            // newest entry whose manifest was seen in the store
+	laid       uint64            // the same in the records
 }
 
-// compiled is a channel's log made ready to answer clients.
+// compiled is a channel's log, prepared to answer clients.
 type compiled struct {
 	*channels.Offers
 	names *fleet.Names
-	list  *downloads // nil: there is no log
+	list  *downloads // nil without a log
 }
 
 // Trust is what a reader knows of the operators of a channel.
 type Trust = channels.Trust
 
-// HeadsOptions are what Heads need.
+// HeadsOptions configure Heads.
 type HeadsOptions struct {
 	Objects object.Store
 	Keys    signing.Keyring // that manifests must be signed by; empty: only their form is checked
-	// Unbound are the channels whose signatures need not name the version. Of all others
-	// an old bundle could be announced under a new version.
+	// Unbound are the channels whose signatures need not name the version. Such a channel could
+	// announce an old bundle under a new version.
 	Unbound map[string]bool
-	// Trust is what is known of the operators of channels, besides their logs.
+	// Trust is what is known of the operators of channels besides their logs.
 	Trust map[string]Trust
-	// Histories remember what was seen of logs; nil: a server knows what it saw itself.
+	// Histories remember what servers have seen of logs.
 	Histories Histories
-	// PublicURL is the address of the store that clients are given; empty: the one that
-	// manifests were published with.
+	// PublicURL is the address of the store in manifests and offers; empty: the one in the
+	// manifests of the store.
 	PublicURL  string
 	Downgrades map[string]bool                    // channels that have clients with allowDowngrades
 	Rings      map[string]bool                    // channels that keep rings
-	Interval   time.Duration                      // how old a manifest may be
+	Interval   time.Duration                      // maximum age of a manifest
 	Alarm      func(object, etag, problem string) // called when an object does not verify; may be nil
 	Registry   prometheus.Registerer
 	Log        *slog.Logger
@@ -148,36 +137,28 @@ type HeadsOptions struct {
 // NewHeads returns heads that begin to read with the first request.
 func NewHeads(o HeadsOptions) *Heads {
 	h := &Heads{
-		store: o.Objects, keys: o.Keys, unbound: o.Unbound, trust: o.Trust, interval: o.Interval, patience: 5 * time.Second, now: o.Now, log: o.Log,
-		alarms: alarm.NewBoard(alarm.Options{Log: o.Log, Now: o.Now, Tell: o.Alarm, Registry: o.Registry, Channels: maps.Keys(o.Rings)}), publicURL: o.PublicURL, downgrades: o.Downgrades, rings: o.Rings,
-		looks: make(chan struct{}, maxLooks), rounds: web.Rounds{Now: o.Now, Log: o.Log}, follower: follower{histories: o.Histories, trust: o.Trust, now: o.Now},
-	}
-	h.follower.known = func(name string) *channels.Log {
-		if c := h.channel(name); c != nil {
-			return c.believed.Load()
-		}
-		return nil
+		HeadsOptions: o, patience: 5 * time.Second, looks: make(chan struct{}, maxLooks), rounds: rounds{now: o.Now, log: o.Log},
+		alarms: alarm.NewBoard(alarm.Options{Log: o.Log, Now: o.Now, Tell: o.Alarm, Registry: o.Registry, Channels: maps.Keys(o.Rings)}),
 	}
 	for _, trust := range o.Trust {
-		h.follower.signed = h.follower.signed || trust.Operators != nil
+		h.signed = h.signed || trust.Operators != nil
 	}
-	h.older.store, h.older.trust, h.older.now, h.older.alarms = o.Objects, o.Trust, o.Now, h.alarms
+	h.older.heads = h
 	h.absent, _ = lru.New[string, time.Time](maxAbsent) // fails for sizes below 1 only
 	h.known.Store(&map[string]*channel{})
 	return h
 }
 
-// channel returns a channel that is known, or nil.
 func (h *Heads) channel(name string) *channel { return (*h.known.Load())[name] }
 
-// watch starts the rounds, a little more often than each interval, so that no head gets
-// older than that. Rounds never overlap, also while the store hangs.
+// watch starts the rounds, a little more often than Interval, so that no head gets older than
+// that. Rounds never overlap, even while the store hangs.
 func (h *Heads) watch(ctx context.Context) {
-	h.loop.Start(ctx, h.interval*3/4, h.round)
-	h.older.loop.Start(ctx, standsEvery, func(ctx context.Context) { h.older.round(ctx, *h.known.Load()) })
+	h.loop.Start(ctx, h.Interval*3/4, h.round)
+	h.older.loop.Start(ctx, standsEvery, h.older.round)
 }
 
-// close ends the rounds and what looks after older entries, and waits for both.
+// close ends the rounds and the checks of older entries, and waits for both.
 func (h *Heads) close() {
 	h.older.loop.Close()
 	h.loop.Close()
@@ -185,10 +166,10 @@ func (h *Heads) close() {
 
 // round refreshes every channel, and lists the channels until that has worked once.
 func (h *Heads) round(ctx context.Context) {
-	waits, over := h.rounds.Begin()
+	waits, over := h.rounds.begin()
 	defer over()
-	if !h.begun && len(h.keys) == 0 {
-		h.log.Warn("no key is trusted: manifests are shown whoever signed their bundles")
+	if !h.begun && len(h.Keys) == 0 {
+		h.Log.Warn("no key is trusted: manifests are shown whoever signed their bundles")
 	}
 	h.begun = true
 	var errs []error
@@ -210,7 +191,7 @@ func (h *Heads) round(ctx context.Context) {
 	}
 	errs = append(errs, h.recheck(ctx))
 	if ctx.Err() == nil {
-		h.rounds.Note(errors.Join(errs...))
+		h.rounds.note(errors.Join(errs...))
 	}
 }
 
@@ -218,7 +199,7 @@ func (h *Heads) round(ctx context.Context) {
 func (h *Heads) list(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, h.patience)
 	defer cancel()
-	names, err := channels.Repository{Store: h.store}.Names(ctx)
+	names, err := channels.Repository{Store: h.Objects}.Names(ctx)
 	if err != nil {
 		return err
 	}
@@ -236,9 +217,9 @@ func (h *Heads) refresh(ctx context.Context, c *channel, whole bool) error {
 	defer cancel()
 	err := h.look(ctx, c, whole)
 	if errors.Is(err, fs.ErrNotExist) {
-		h.log.Warn("the manifest of a channel is gone", "channel", c.name)
+		h.Log.Warn("the manifest of a channel is gone", "channel", c.name)
 		h.alarms.Clear(channels.ManifestKey(c.name))
-		if h.follower.strange(c.name) {
+		if h.strange(c.name) {
 			h.alarms.Clear(channels.LogPrefix(c.name))
 		}
 		h.change(func(known map[string]*channel) { delete(known, c.name) })
@@ -259,16 +240,16 @@ func (h *Heads) look(ctx context.Context, c *channel, whole bool) error {
 		return err
 	}
 	c.pointer = at
-	if !whole && c.settled(h.now()) {
+	if !whole && c.settled(h.Now()) {
 		return nil
 	}
 	err = h.readLog(ctx, c, at)
 	if shown := c.head.Load(); err == nil || shown == nil {
 		if next := h.show(c); next != nil && next != shown {
 			c.head.Store(next)
-			h.log.Info("channel shown", "channel", c.name, "version", next.version, "sequence", next.sequence)
+			h.Log.Info("channel shown", "channel", c.name, "version", next.version, "sequence", next.sequence)
 		}
-		h.follower.seeManifest(ctx, c)
+		c.seeManifest(ctx, h.Histories)
 	}
 	return err
 }
@@ -282,9 +263,9 @@ func (h *Heads) change(f func(map[string]*channel)) {
 	h.known.Store(&known)
 }
 
-// of returns the head of a channel. fs.ErrNotExist if there is no such channel,
-// errUnverified if none of its manifests has verified yet, or the store's error.
-func (h *Heads) of(ctx context.Context, name string) (*head, error) {
+// of returns a channel that shows a manifest. Errors are fs.ErrNotExist if there is no such
+// channel, errUnverified if none of its manifests has verified yet, or the store's.
+func (h *Heads) of(ctx context.Context, name string) (*channel, error) {
 	if c := h.channel(name); c != nil {
 		return c.shown()
 	}
@@ -307,22 +288,22 @@ func (h *Heads) of(ctx context.Context, name string) (*head, error) {
 	return nil, fs.ErrNotExist // it was deleted again
 }
 
-func (c *channel) shown() (*head, error) {
-	if shown := c.head.Load(); shown != nil {
-		return shown, nil
+func (c *channel) shown() (*channel, error) {
+	if c.head.Load() == nil {
+		return nil, errUnverified
 	}
-	return nil, errUnverified
+	return c, nil
 }
 
-// lookUp adds a channel to the known ones if the store has it. Names that no channel
-// has are remembered for an interval. close waits for it.
-func (h *Heads) lookUp(ctx context.Context, name string) (err error) {
+// lookUp adds a channel to the known ones if the store has it. It remembers a name that no
+// channel has for an interval. close waits for it.
+func (h *Heads) lookUp(ctx context.Context, name string) error {
 	done, ok := h.loop.Join()
 	if !ok {
 		return fmt.Errorf("%w: the server is ending", object.ErrUnavailable)
 	}
 	defer done()
-	if until, ok := h.absent.Get(name); ok && h.now().Before(until) && !h.now().Add(h.interval).Before(until) { // else the clock was set back
+	if until, ok := h.absent.Get(name); ok && h.Now().Before(until) && !h.Now().Add(h.Interval).Before(until) { // else the clock was set back
 		return fs.ErrNotExist
 	}
 	ctx, cancel := context.WithTimeout(ctx, h.patience)
@@ -333,15 +314,10 @@ func (h *Heads) lookUp(ctx context.Context, name string) (err error) {
 	case <-ctx.Done():
 		return fmt.Errorf("%w: too many look-ups", object.ErrUnavailable)
 	}
-	c := &channel{name: name, log: &channels.Log{Channel: name}, whole: h.now(), beside: map[string]beside{}}
-	defer func() {
-		if found := recover(); found != nil { // in this goroutine it would end the process
-			err = fmt.Errorf("panic: %v\n%s", found, debug.Stack())
-		}
-	}()
-	err = h.look(ctx, c, true)
+	c := &channel{name: name, log: &channels.Log{Channel: name}, whole: h.Now(), beside: map[string]beside{}}
+	err := web.Safely(ctx, func(ctx context.Context) error { return h.look(ctx, c, true) })
 	if errors.Is(err, fs.ErrNotExist) {
-		h.absent.Add(name, h.now().Add(h.interval))
+		h.absent.Add(name, h.Now().Add(h.Interval))
 	}
 	if err != nil && c.head.Load() == nil && c.ahead == nil { // else the next round goes on from there
 		return err

@@ -15,30 +15,28 @@ import (
 	"tsmon/manifest"
 )
 
-// offers returns what a channel has for each client. The errors are those of of.
-func (h *Heads) offers(ctx context.Context, name string) (fleet.Channel, error) {
-	if _, err := h.of(ctx, name); err != nil {
+// offersOf returns what a channel has for each client. The errors are those of method of.
+func (h *Heads) offersOf(ctx context.Context, name string) (fleet.Channel, error) {
+	c, err := h.of(ctx, name)
+	if err != nil {
 		return fleet.Channel{}, err
 	}
-	c := h.channel(name)
-	if c == nil {
-		return fleet.Channel{}, fs.ErrNotExist // it was deleted again
-	}
 	shown, offers := c.head.Load(), c.offers.Load()
-	if offers == nil || shown != nil && offers.Sequence < shown.sequence {
+	if offers == nil || offers.Sequence < shown.sequence {
 		return fleet.Channel{}, errUnverified // the log is not known up to the manifest
 	}
 	return offers.with(shown), nil
 }
 
-// with is what is known of a channel that shows a manifest.
+// with returns what is known of a channel that shows a manifest, which may be nil.
 func (c *compiled) with(shown *head) fleet.Channel {
 	return fleet.Channel{Offers: c.Offers, Names: c.names, Shown: shown != nil, Behind: shown != nil && shown.behind}
 }
 
-// settled reports whether a channel shows the newest entry of its log, as its manifest in
-// the store does, the log was looked at lately, and nothing is being rolled out: a pause
-// holds at once, also where its manifest could not be written.
+// settled reports whether a channel and its manifest in the store show the newest entry of the
+// log, the log was looked at lately, and nothing is being rolled out. During a rollout the log
+// is always read, so that a pause takes effect at once, even if its manifest could not be
+// written.
 func (c *channel) settled(now time.Time) bool {
 	c.reading.Lock()
 	defer c.reading.Unlock()
@@ -52,28 +50,23 @@ func (c *channel) lately(now time.Time) bool {
 	return c.broken == nil && !c.unrecorded && c.offers.Load() != nil && age >= 0 && age < standsEvery
 }
 
-// readLog updates what a channel offers from its log, which counts also while the
-// manifest is behind it. What does not verify is not offered, nor what a strange channel has.
-// The errors are the store's.
+// readLog updates what a channel offers from its log, even if the manifest is behind the log.
+// It offers nothing that does not verify, and nothing of a strange channel. The errors are the
+// store's.
 func (h *Heads) readLog(ctx context.Context, c *channel, at *pointer) error {
 	c.reading.Lock()
 	defer c.reading.Unlock()
-	if h.follower.strange(c.name) {
+	if h.strange(c.name) {
 		c.broken = fmt.Errorf("%w: operators are configured, and no channel %s: name it in tsmon.yaml; only if nobody knows it, remove it from the store", channels.ErrUnsigned, c.name)
 		h.alarms.Raise(channels.LogPrefix(c.name), at.stored.ETag, alarm.Unsigned, c.broken)
 		return nil
 	}
-	repository := channels.Repository{Store: h.store, Trust: h.trust, Known: h.follower.known}
-	moved, err := repository.Moved(ctx, c.read())
-	if err != nil || !moved && c.lately(h.now()) && c.offeredAt == at.stored.ETag {
+	f := follower{h, channels.Repository{Store: h.Objects, Trust: h.Trust, Known: h.believed}, c, at}
+	moved, err := f.Moved(ctx, c.read())
+	if err != nil || !moved && c.lately(h.Now()) && c.offeredAt == at.stored.ETag {
 		return err
 	}
-	follower := h.follower
-	follower.verifies = func(log *channels.Log) bool {
-		offers, _, _, _ := h.compile(log, at, h.base(c, log, at))
-		return offers != nil
-	}
-	log, err := follower.follow(ctx, repository, c, at, moved)
+	log, err := f.follow(ctx, moved)
 	key := channels.LogPrefix(c.name)
 	if c.broken = nil; errors.Is(err, channels.ErrLog) || errors.Is(err, channels.ErrHistory) {
 		c.broken = err
@@ -90,7 +83,7 @@ func (h *Heads) readLog(ctx context.Context, c *channel, at *pointer) error {
 		return err
 	}
 	publicURL := h.base(c, log, at)
-	offers, names, list, err := h.compile(log, at, publicURL)
+	offers, err := h.compile(log, at, publicURL)
 	if c.uncompiled, c.offeredAt = err, at.stored.ETag; err != nil && offers == nil {
 		c.ahead = log
 	} else {
@@ -99,11 +92,26 @@ func (h *Heads) readLog(ctx context.Context, c *channel, at *pointer) error {
 	}
 	judgeLog(h.alarms, c)
 	if offers != nil {
-		offers.Since, offers.Downgrades = h.decided(c.offers.Load(), offers), h.downgrades[c.name]
-		c.offers.Store(&compiled{offers, names, list})
+		offers.Since, offers.Downgrades = decided(c.offers.Load(), offers, h.Now()), h.Downgrades[c.name]
+		c.offers.Store(offers)
 		h.readRings(c, c.publicURL)
 	}
 	return nil
+}
+
+// believed returns the log of a channel as far as it is believed, nil if none is.
+func (h *Heads) believed(name string) *channels.Log {
+	if c := h.channel(name); c != nil {
+		return c.believed.Load()
+	}
+	return nil
+}
+
+// strange reports whether operators sign some channel, but this one is not configured: anybody
+// who can write to the bucket can make one.
+func (h *Heads) strange(channel string) bool {
+	_, configured := h.Trust[channel]
+	return h.signed && !configured
 }
 
 // read returns the log of a channel as far as it was read, believed or not.
@@ -114,38 +122,41 @@ func (c *channel) read() *channels.Log {
 	return c.log
 }
 
-// base returns the public URL that the manifests of a log are rendered with, empty while
-// that is not known.
+// base returns the public URL in the manifests of a log, empty while it is unknown.
 func (h *Heads) base(c *channel, log *channels.Log, at *pointer) string {
-	if h.publicURL == "" && at.m != nil {
+	if h.PublicURL == "" && at.m != nil {
 		if publicURL, ok := log.Base(at.m); ok {
 			return publicURL
 		}
 	}
-	return cmp.Or(h.publicURL, c.publicURL)
+	return cmp.Or(h.PublicURL, c.publicURL)
 }
 
-// compile returns the offers, names and downloads of a log. Without a log the manifest counts,
-// which was put there by other means.
-func (h *Heads) compile(log *channels.Log, at *pointer, publicURL string) (*channels.Offers, *fleet.Names, *downloads, error) {
-	if log.Head() == nil && at.m == nil || log.Head() != nil && publicURL == "" {
-		return nil, nil, nil, nil // nothing can be offered; what lies in the place of the manifest has its alarm
-	}
-	if log.Head() == nil && h.trust[log.Channel].Operators != nil {
-		return nil, nil, nil, nil // as above
-	}
-	if log.Head() == nil {
+// compile prepares a log, or without a log the manifest, which was then made by other means. It
+// returns nil if nothing can be offered. With an error it may also return the offers that verify.
+func (h *Heads) compile(log *channels.Log, at *pointer, publicURL string) (*compiled, error) {
+	head := log.Head()
+	switch {
+	case head == nil && (at.m == nil || h.Trust[log.Channel].Operators != nil), head != nil && publicURL == "":
+		return nil, nil //nolint:nilnil // what is in the place of the manifest has its alarm
+	case head == nil:
 		offers, err := channels.Foreign(*at.m, h.verify(log.Channel))
-		return offers, fleet.NamesIn(*at.m), nil, err
+		if err != nil {
+			return nil, err
+		}
+		return &compiled{offers, fleet.NamesIn(*at.m), nil}, nil
 	}
 	offers, err := channels.Compile(log, publicURL, h.verify(log.Channel))
-	return offers, fleet.NamesOf(log), newDownloads(log.Head(), publicURL, log.Head().When), err
+	if offers == nil {
+		return nil, err
+	}
+	return &compiled{offers, fleet.NamesOf(log), newDownloads(head, publicURL, head.When)}, err
 }
 
-// decided returns when the newest entry of a log was made, by our own clock if it
-// appeared while we watched.
-func (h *Heads) decided(before *compiled, now *channels.Offers) time.Time {
-	switch at := h.now(); {
+// decided returns when the newest entry of a log was made, by the clock of this server if it
+// saw the entry appear.
+func decided(before, now *compiled, at time.Time) time.Time {
+	switch {
 	case before == nil && now.Since.Before(at):
 		return now.Since
 	case before != nil && before.Sequence == now.Sequence:
@@ -155,12 +166,11 @@ func (h *Heads) decided(before *compiled, now *channels.Offers) time.Time {
 	}
 }
 
-// rules are those for the manifests of a channel.
 func (h *Heads) rules(channel string) manifest.Rules {
-	return manifest.Rules{Keys: h.keys, AllowUnbound: h.unbound[channel]}
+	return manifest.Rules{Keys: h.Keys, AllowUnbound: h.Unbound[channel]}
 }
 
-// verify returns what finds out what is wrong with a manifest of a channel.
+// verify returns the check of the manifests of a channel.
 func (h *Heads) verify(channel string) func(data []byte) error {
 	return func(data []byte) error {
 		if _, problems := manifest.Check(data, h.rules(channel)); len(problems) > 0 {
@@ -170,9 +180,9 @@ func (h *Heads) verify(channel string) func(data []byte) error {
 	}
 }
 
-// withholds reports whether no channel hands a version to a client: the only ones that
-// are about it have paused its rollout, which did not include the client. Who fetches
-// other versions is not known, nor what the clients of a channel with rings were shown.
+// withholds reports whether no channel gives a version to a client: all channels that roll it
+// out have paused the rollout, and none had included the client. It is false for versions that
+// no channel rolls out, and for channels with rings, whose clients may have been shown it.
 func (h *Heads) withholds(version, id, cohort string) bool {
 	withheld := false
 	for name, c := range *h.known.Load() {
@@ -181,7 +191,7 @@ func (h *Heads) withholds(version, id, cohort string) bool {
 			continue
 		}
 		about, hands := offers.Hands(version, id, cohort)
-		if shown := c.head.Load(); hands || about && h.rings[name] || shown != nil && shown.version == version {
+		if shown := c.head.Load(); hands || about && h.Rings[name] || shown != nil && shown.version == version {
 			return false
 		}
 		withheld = withheld || about
@@ -193,14 +203,32 @@ func (h *Heads) withholds(version, id, cohort string) bool {
 func (h *Heads) Channels() map[string]fleet.Channel {
 	all := map[string]fleet.Channel{}
 	for name, c := range *h.known.Load() {
-		shown, offers := c.head.Load(), c.offers.Load()
-		if offers != nil {
-			now := offers.with(shown)
+		if offers := c.offers.Load(); offers != nil {
+			now := offers.with(c.head.Load())
 			now.Behind = now.Behind || now.Shown && c.putBack.Load()
 			all[name] = now
 		}
 	}
 	return all
+}
+
+// logOf returns the part of a channel's log that this server has read. If there is
+// none, the errors are those of method of. A log counts even if its manifest does not verify.
+func (h *Heads) logOf(ctx context.Context, name string) (*channels.Log, error) {
+	_, err := h.of(ctx, name)
+	log := h.knownLog(name)
+	switch {
+	case log.Head() != nil:
+		return log, nil
+	case err == nil:
+		err = fs.ErrNotExist
+	}
+	return nil, err
+}
+
+// knownLog returns the part of a channel's log that this server has read.
+func (h *Heads) knownLog(channel string) *channels.Log {
+	return &channels.Log{Channel: channel, Entries: h.Moves(channel, 0)}
 }
 
 // Moves returns the known entries of a channel's log after a number.
@@ -218,7 +246,7 @@ func (h *Heads) Moves(name string, after uint64) []channels.Entry {
 	return slices.Clip(c.log.Entries)[i:]
 }
 
-// TakeAsks returns how often each manifest was requested since the last call.
+// TakeAsks returns how often each channel's manifests were requested since the last call.
 func (h *Heads) TakeAsks() map[string]int64 {
 	asks := map[string]int64{}
 	for name, c := range *h.known.Load() {

@@ -64,12 +64,9 @@ func (s *Server) decide(r *http.Request) (channels.Answer, error) {
 	if err != nil {
 		return channels.Answer{}, err
 	}
-	offers, err := s.Heads.offers(r.Context(), chi.URLParam(r, "channel"))
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return channels.Answer{}, web.Refuse(http.StatusNotFound, "there is no such channel")
-	case err != nil:
-		return channels.Answer{}, unreadable(r, err)
+	offers, err := s.Heads.offersOf(r.Context(), chi.URLParam(r, "channel"))
+	if err != nil {
+		return channels.Answer{}, noChannel(r, err)
 	}
 	answer, err := offers.For(asks)
 	switch {
@@ -96,8 +93,11 @@ func clientID(r *http.Request) string {
 	return ""
 }
 
-// unreadable returns the error for a channel whose offers are unknown.
-func unreadable(r *http.Request, err error) error {
+// noChannel returns the answer where a channel, or what it offers, could not be read.
+func noChannel(r *http.Request, err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return web.Refuse(http.StatusNotFound, "there is no such channel")
+	}
 	return &web.Failure{Status: http.StatusServiceUnavailable, Cause: err,
 		Messages: []string{"what the channel offers can't be read, or does not verify (request " + web.NoteOf(r).ID + ")"}}
 }

@@ -8,41 +8,38 @@ import (
 	"tsmon/api/updates/alarm"
 	"tsmon/api/web"
 	"tsmon/channels"
-	"tsmon/store/object"
 )
 
 const (
-	// wholeEvery is how old a whole reading of a log may get, and wholePatience bounds one.
+	// wholeEvery is how often a log is read from its beginning; wholePatience bounds one reading.
 	wholeEvery    = time.Hour
 	wholePatience = 2 * time.Minute
 )
 
-// older checks the entries before the end of logs. Rounds check only the end, so changes of
-// earlier entries are found here. What is shown stays; the alarm is the one that a server would
-// raise that starts then, and is checked again every standsEvery.
+// older finds changes of entries before the end of logs, of which rounds check only the end. What
+// is shown stays. The alarm is the one that a server would raise if it started now; it is checked
+// again every standsEvery.
 type older struct {
-	store  object.Store
-	trust  map[string]Trust
-	now    func() time.Time
-	alarms *alarm.Board
-	loop   web.Loop
+	heads *Heads
+	loop  web.Loop
 }
 
 // round checks the objects beside the manifest of each channel, and reads one log.
-func (o *older) round(ctx context.Context, known map[string]*channel) {
+func (o *older) round(ctx context.Context) {
+	known := *o.heads.known.Load()
 	for _, c := range known {
 		o.lookBeside(ctx, c)
 	}
 	o.next(ctx, known)
 }
 
-// next reads the log that was not read for longest, if it is due, from its beginning and
-// verifies all of its signatures.
+// next reads the log whose last whole reading is the oldest, if it is due, and verifies all of its
+// signatures.
 func (o *older) next(ctx context.Context, known map[string]*channel) {
 	var oldest *channel
 	var since time.Time
 	for _, c := range known {
-		if at, due := c.rereadDue(o.now()); due && (oldest == nil || at.Before(since)) {
+		if at, due := c.rereadDue(o.heads.Now()); due && (oldest == nil || at.Before(since)) {
 			oldest, since = c, at
 		}
 	}
@@ -52,7 +49,7 @@ func (o *older) next(ctx context.Context, known map[string]*channel) {
 }
 
 // rereadDue returns when a log was last read from its beginning, and whether to do so again.
-// A log that can't be read is left to the rounds, which read it anyway.
+// A log that is not believed is left to the rounds, which reload it.
 func (c *channel) rereadDue(now time.Time) (at time.Time, due bool) {
 	c.reading.Lock()
 	defer c.reading.Unlock()
@@ -70,7 +67,7 @@ func (o *older) read(ctx context.Context, c *channel) {
 	c.reading.Lock()
 	known := c.log.End()
 	c.reading.Unlock()
-	log, err := channels.Repository{Store: o.store, Trust: o.trust, Thorough: true}.Load(ctx, c.name)
+	log, err := channels.Repository{Store: o.heads.Objects, Trust: o.heads.Trust, Thorough: true}.Load(ctx, c.name)
 	if err == nil {
 		err = log.Continues(known)
 	}
@@ -79,20 +76,20 @@ func (o *older) read(ctx context.Context, c *channel) {
 	}
 	c.reading.Lock()
 	defer c.reading.Unlock()
-	c.whole = o.now()
+	c.whole = o.heads.Now()
 	if err != nil && !errors.Is(err, channels.ErrLog) && !errors.Is(err, channels.ErrHistory) {
-		c.whole = c.whole.Add(standsEvery - wholeEvery) // the store is down: try again soon
+		c.whole = c.whole.Add(standsEvery - wholeEvery) // the store is down: try again in standsEvery
 		return
 	}
 	c.altered = err
-	judgeLog(o.alarms, c)
+	judgeLog(o.heads.alarms, c)
 }
 
 // judgeLog raises or clears the alarm of a log whose end is believed.
 func judgeLog(a *alarm.Board, c *channel) {
 	key := channels.LogPrefix(c.name)
 	switch {
-	case c.broken != nil: // it was raised
+	case c.broken != nil: // its alarm was raised
 	case c.uncompiled != nil:
 		a.Raise(key, c.offeredAt, alarm.Log, c.uncompiled)
 	case c.altered != nil:

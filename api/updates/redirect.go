@@ -10,17 +10,14 @@ import (
 	"tsmon/api/web"
 )
 
-// elsewhereTime is the minimum time for a client to get a bundle from elsewhere. It also allows
-// for clock differences between servers that serve the same client.
+// elsewhereTime is the least time that a client needs to get a bundle from elsewhere. It also
+// covers clock differences between servers that serve the same client.
 const elsewhereTime = 10 * time.Second
 
-// redirects reports whether bundles are elsewhere, and not at the requested address,
-// which would redirect clients for ever.
+// redirects reports whether bundles are elsewhere. Elsewhere may be the address of this server,
+// which must not redirect clients to itself for ever.
 func (s *Server) redirects(r *http.Request) bool {
-	if s.Elsewhere == nil {
-		return false
-	}
-	return !strings.EqualFold(bareHost(web.ForwardedHost(r, s.BehindProxy)), bareHost(s.Elsewhere.Host))
+	return s.Elsewhere != nil && !strings.EqualFold(bareHost(web.ForwardedHost(r, s.BehindProxy)), bareHost(s.Elsewhere.Host))
 }
 
 // bareHost removes the default ports.
@@ -28,8 +25,8 @@ func bareHost(host string) string {
 	return strings.TrimSuffix(strings.TrimSuffix(host, ":443"), ":80")
 }
 
-// sendElsewhere redirects to the public address of a bundle. Nothing else of the request is
-// part of that address.
+// sendElsewhere redirects to the public address of a bundle, which contains nothing else of the
+// request.
 func (s *Server) sendElsewhere(w http.ResponseWriter, key string) {
 	address := strings.TrimRight(s.Elsewhere.String(), "/")
 	for segment := range strings.SplitSeq(key, "/") {
@@ -46,12 +43,11 @@ const presignedLife = 15 * time.Minute
 // it did. Anybody with the address can download the bundle, so it must not appear in logs or
 // caches.
 func (s *Server) sendToStore(ctx context.Context, w http.ResponseWriter, r *http.Request, key string) bool {
+	var address *url.URL
 	_, err := s.Objects.Stat(ctx, key)
-	if err != nil {
-		s.files.NoObject(w, r, err)
-		return false
+	if err == nil {
+		address, err = s.Presigner.Presign(ctx, key, presignedLife)
 	}
-	address, err := s.Presigner.Presign(ctx, key, presignedLife)
 	if err != nil {
 		s.files.NoObject(w, r, err)
 		return false

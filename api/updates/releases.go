@@ -110,41 +110,20 @@ func (s *Releases) checkToken(r *http.Request) error {
 	return nil
 }
 
-// log returns the part of a channel's log that this server has read.
+// log returns the part of a channel's log that this server has read, which is empty for a
+// configured channel that has none.
 func (s *Releases) log(r *http.Request) (*channels.Log, error) {
 	name := chi.URLParam(r, "channel")
-	if channels.CheckName(name) != nil {
-		return nil, web.Refuse(http.StatusNotFound, "there is no such channel")
-	}
-	_, err := s.Heads.of(r.Context(), name)
-	log := s.Heads.knownLog(name)
-	switch {
-	case log.Head() != nil: // it counts whether or not the manifest verifies
-		return log, nil
-	case errors.Is(err, errUnverified):
-		return nil, unreadable(r, err)
-	case s.Publisher != nil && s.configured(name):
+	log, err := s.Heads.logOf(r.Context(), name)
+	if err == nil {
 		return log, nil
 	}
-	return nil, web.Refuse(http.StatusNotFound, "there is no such channel")
-}
-
-func (s *Releases) configured(channel string) bool {
-	_, ok := s.Publisher.Policies[channel]
-	return ok
-}
-
-// shownBy returns what a known channel shows, nil if nothing has verified.
-func (h *Heads) shownBy(channel string) *head {
-	if c := h.channel(channel); c != nil {
-		return c.head.Load()
+	if s.Publisher != nil && !errors.Is(err, errUnverified) {
+		if _, configured := s.Publisher.Policies[name]; configured {
+			return s.Heads.knownLog(name), nil
+		}
 	}
-	return nil
-}
-
-// knownLog returns the part of a channel's log that this server has read.
-func (h *Heads) knownLog(channel string) *channels.Log {
-	return &channels.Log{Channel: channel, Entries: h.Moves(channel, 0)}
+	return nil, noChannel(r, err)
 }
 
 // answers caches responses briefly, so that many open pages cost as much as one.

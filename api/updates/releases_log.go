@@ -3,7 +3,7 @@ package updates
 import (
 	"context"
 	"net/http"
-	"path"
+	"slices"
 	"strconv"
 	"time"
 
@@ -26,8 +26,8 @@ const (
 type EntryRow struct {
 	Sequence uint64           `json:"sequence"`
 	Action   channels.Action  `json:"action"`
-	Version  string           `json:"version"` // that everybody gets from then on
-	Newest   string           `json:"newest"`  // that the entry is about
+	Version  string           `json:"version"` // everybody gets it from then on
+	Newest   string           `json:"newest"`  // the entry is about it
 	From     string           `json:"from,omitempty"`
 	Who      string           `json:"who"`
 	When     time.Time        `json:"when"`
@@ -36,18 +36,14 @@ type EntryRow struct {
 	Origin   *channels.Origin `json:"origin,omitempty"`
 	Rollout  *release.Share   `json:"rollout,omitempty"`
 	SignedBy []string         `json:"signed_by"` // names of operators; an unknown key is shown itself
-	Needs    int              `json:"needs"`     // signatures of operators that it needed; 0 if none
+	Needs    int              `json:"needs"`     // how many signatures of operators it needed
 	Pruned   []string         `json:"pruned,omitempty"`
 }
 
 func rowOf(log *channels.Log, e *channels.Entry) EntryRow {
-	row := EntryRow{Sequence: e.Sequence, Action: e.Action, Version: e.Version, Newest: e.Newest(), From: e.From, Who: e.Who, When: e.When, Why: e.Why,
-		Halted: e.Halted, Origin: e.Origin, SignedBy: []string{}, Pruned: e.Pruned}
-	if e.Rollout != nil {
-		row.Rollout = release.ShareOf(e.Rollout, false)
-	}
 	force := log.InForce(e.Sequence)
-	row.SignedBy = append(row.SignedBy, e.SignedBy(force)...)
+	row := EntryRow{Sequence: e.Sequence, Action: e.Action, Version: e.Version, Newest: e.Newest(), From: e.From, Who: e.Who, When: e.When, Why: e.Why,
+		Halted: e.Halted, Origin: e.Origin, Rollout: release.ShareOf(e.Rollout, false), SignedBy: append([]string{}, e.SignedBy(force)...), Pruned: e.Pruned}
 	if step := e.Action == channels.Advance && len(row.SignedBy) == 0; force != nil && !step {
 		row.Needs = force.Approvals
 		if e.Action == channels.Rollback {
@@ -75,14 +71,15 @@ func (s *Releases) entries(r *http.Request) (any, error) {
 		return nil, err
 	}
 	page := EntryPage{Channel: log.Channel, Entries: []EntryRow{}}
-	for i := len(log.Entries) - 1; i >= 0; i-- {
-		if e := &log.Entries[i]; before == 0 || e.Sequence < before {
-			if len(page.Entries) == limit {
-				page.More = true
-				break
-			}
-			page.Entries = append(page.Entries, rowOf(log, e))
+	for _, e := range slices.Backward(log.Entries) {
+		if before > 0 && e.Sequence >= before {
+			continue
 		}
+		if len(page.Entries) == limit {
+			page.More = true
+			break
+		}
+		page.Entries = append(page.Entries, rowOf(log, &e))
 	}
 	return page, nil
 }
@@ -128,7 +125,7 @@ func (s *Releases) entry(r *http.Request) (any, error) {
 	if e == nil {
 		return nil, web.Refuse(http.StatusNotFound, "%s has no entry %d", log.Channel, sequence)
 	}
-	base := s.Heads.baseOf(log.Channel)
+	base := s.baseOf(log.Channel)
 	d := EntryDetail{EntryRow: rowOf(log, e), Manifest: e.Render(base), Changes: []manifest.Change{}, Reach: []gate.Reach{}}
 	if e.Rollout != nil {
 		rolling := e.Rollout.Release.Render(base, e.Sequence)
@@ -158,19 +155,18 @@ func bounded(reach []gate.Reach) (kept []gate.Reach, cut int) {
 	return reach[cut:], cut
 }
 
-// baseOf returns the public URL that a channel's manifests are rendered with, empty while
-// that is not known.
-func (h *Heads) baseOf(channel string) string {
-	c := h.channel(channel)
+// baseOf returns the public URL in a channel's manifests, empty while it is unknown.
+func (s *Releases) baseOf(channel string) string {
+	c := s.Heads.channel(channel)
 	if c == nil {
-		return h.publicURL
+		return s.Heads.PublicURL
 	}
 	c.reading.Lock()
 	defer c.reading.Unlock()
 	return c.publicURL
 }
 
-// Spread is how the releases of a channel spread, by time and by version.
+// Spread is the adoption of a channel with its history.
 type Spread struct {
 	*fleet.Adoption
 	History []fleet.VersionCurve `json:"history"`
@@ -198,5 +194,3 @@ func (s *Releases) adoption(r *http.Request) (any, error) {
 		return Spread{a, history}, nil
 	})
 }
-
-func fileName(key string) string { return path.Base(key) }

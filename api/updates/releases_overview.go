@@ -4,12 +4,14 @@ import (
 	"context"
 	"maps"
 	"net/http"
+	"path"
 	"slices"
 	"time"
 
 	"tsmon/api/fleet"
 	"tsmon/api/updates/alarm"
 	"tsmon/channels"
+	"tsmon/manifest"
 	"tsmon/release"
 )
 
@@ -63,7 +65,7 @@ type AdoptionRow struct {
 func (s *Releases) overview(r *http.Request) (any, error) {
 	s.Heads.watch(r.Context())
 	return s.answers.get(r.Context(), "overview", func(ctx context.Context) (any, error) {
-		o := Overview{Alarms: s.Heads.alarms.All(), Channels: []ChannelState{}, Away: s.Heads.rounds.AwaySince(), Rehearses: s.Publisher != nil}
+		o := Overview{Alarms: s.Heads.alarms.All(), Channels: []ChannelState{}, Away: s.Heads.rounds.awaySince(), Rehearses: s.Publisher != nil}
 		names := map[string]bool{}
 		for name := range s.Heads.Channels() {
 			names[name] = true
@@ -80,14 +82,15 @@ func (s *Releases) overview(r *http.Request) (any, error) {
 	})
 }
 
-// channelState returns what is known of a channel.
 func (s *Releases) channelState(ctx context.Context, name string) ChannelState {
-	c := ChannelState{Channel: name, Rings: s.Heads.rings[name], Platforms: []string{}, Files: []string{}, Missing: []string{}}
-	if s.Heads.rounds.AwaySince().IsZero() {
+	c := ChannelState{Channel: name, Rings: s.Heads.Rings[name], Platforms: []string{}, Files: []string{}, Missing: []string{}}
+	if s.Heads.rounds.awaySince().IsZero() {
 		_, _ = s.Heads.of(ctx, name) // a channel that is configured may be new
 	}
-	if shown := s.Heads.shownBy(name); shown != nil {
-		c.Shown, c.Behind, c.Version, c.Newest = true, shown.behind, shown.version, shown.version
+	if known := s.Heads.channel(name); known != nil {
+		if shown := known.head.Load(); shown != nil {
+			c.Shown, c.Behind, c.Version, c.Newest = true, shown.behind, shown.version, shown.version
+		}
 	}
 	log := s.Heads.knownLog(name)
 	head := log.Head()
@@ -118,7 +121,7 @@ func (s *Releases) channelState(ctx context.Context, name string) ChannelState {
 func (c *ChannelState) cover(newest *channels.Release, p *Publisher) {
 	for _, key := range slices.Sorted(maps.Keys(newest.Platforms)) {
 		c.Platforms = append(c.Platforms, key)
-		c.Files = append(c.Files, fileName(newest.Platforms[key].Path))
+		c.Files = append(c.Files, path.Base(newest.Platforms[key].Path))
 	}
 	if p == nil {
 		return
@@ -137,7 +140,7 @@ func (s *Releases) adoptionRow(ctx context.Context, log *channels.Log, newest *c
 		s.Log.Warn("the adoption of a channel can't be read", "channel", log.Channel, "error", err)
 		return nil
 	}
-	row := &AdoptionRow{Clients: a.Clients, Newest: a.Newest, Guard: s.opinion(ctx, log), Unserved: map[string]int{}}
+	row := &AdoptionRow{Clients: a.Clients, Newest: a.Newest, Guard: s.opinion(ctx, log), Unserved: unserved(newest, a.Groups)}
 	for _, v := range a.Versions {
 		if v.Version == a.Newest.Version {
 			row.Have = v.Clients
@@ -146,14 +149,22 @@ func (s *Releases) adoptionRow(ctx context.Context, log *channels.Log, newest *c
 			row.Left = v.Clients
 		}
 	}
-	for _, g := range a.Groups {
-		key := g.Target + "-" + g.Type
-		if _, ok := newest.Platforms[key]; g.Type == "" || ok || matchesPlain(newest, g.Target, g.Type) {
-			continue
-		}
-		row.Unserved[key] += g.Clients
-	}
 	return row
+}
+
+// unserved counts the clients that were installed from a bundle type that a release has nothing
+// for, by platform key.
+func unserved(newest *channels.Release, groups []fleet.GroupCount) map[string]int {
+	shown := manifest.Response{Platforms: newest.Render("", 0).Platforms}
+	counts := map[string]int{}
+	for _, g := range groups {
+		c := manifest.Client{Target: g.Target, BundleType: g.Type}
+		key, bundle, err := shown.Lookup(c)
+		if g.Type != "" && (err != nil || c.Suits(key, bundle) != nil) {
+			counts[c.Key()] += g.Clients
+		}
+	}
+	return counts
 }
 
 // opinion returns what the guard thinks of the newest release, nil if that is not known.

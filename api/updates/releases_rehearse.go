@@ -180,7 +180,6 @@ func (w *Wanted) check() (*channels.Rollout, error) {
 // plainWord matches what versions and names of channels consist of.
 var plainWord = regexp.MustCompile(`^([0-9A-Za-z][0-9A-Za-z.+-]{0,99})?$`)
 
-// command returns the command that makes the move.
 func (w *Wanted) command(channel string) string {
 	words := []string{"tsmon"}
 	add := func(more ...string) { words = append(words, more...) }
@@ -207,7 +206,6 @@ func (w *Wanted) command(channel string) string {
 	return strings.Join(words, " ")
 }
 
-// share returns the flags of a rollout.
 func (w *Wanted) share() []string {
 	switch len(w.Steps) {
 	case 0:

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -116,23 +115,6 @@ func bundleRow(b library.Stored, keys signing.Keyring) BundleRow {
 		_, row.Bound = sig.Version()
 	}
 	return row
-}
-
-// matchesPlain reports whether the bundle of a target's plain key is of a type.
-func matchesPlain(r *channels.Release, target, kind string) bool {
-	bundle, ok := r.Platforms[target]
-	name := fileName(bundle.Path)
-	switch {
-	case !ok:
-		return false
-	case kind == "appimage":
-		return strings.Contains(name, ".AppImage")
-	case kind == "nsis":
-		return strings.HasSuffix(strings.TrimSuffix(name, ".zip"), ".exe")
-	case kind == "app":
-		return strings.HasSuffix(name, ".app.tar.gz")
-	}
-	return strings.HasSuffix(strings.TrimSuffix(name, ".zip"), "."+kind)
 }
 
 func noPublisher() error {

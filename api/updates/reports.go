@@ -1,8 +1,6 @@
 package updates
 
 import (
-	"errors"
-	"io/fs"
 	"net/http"
 
 	"tsmon/api/fleet"
@@ -48,12 +46,9 @@ func (s *Server) takeReport(r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	in, err := s.Heads.offers(r.Context(), sent.Channel)
-	if errors.Is(err, fs.ErrNotExist) {
-		return web.Refuse(http.StatusNotFound, "there is no such channel")
-	}
+	in, err := s.Heads.offersOf(r.Context(), sent.Channel)
 	if err != nil {
-		return unreadable(r, err)
+		return noChannel(r, err)
 	}
 	if in.Version(sent.Version) == fleet.Other {
 		return web.Refuse(http.StatusNotFound, "%s never had a release %.100s", sent.Channel, sent.Version)

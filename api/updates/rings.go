@@ -7,14 +7,13 @@ import (
 	"tsmon/channels"
 )
 
-// ringDocuments are the manifests of a channel's rings; nil for one that has not
-// verified yet.
+// ringDocuments are the manifests of a channel's rings, nil where none has verified yet.
 type ringDocuments [channels.Rings]*web.Document
 
-// readRings renders the manifests of a channel's rings from its log, as they lie in the
-// store. One that does not verify stays as it was.
+// readRings renders the manifests of a channel's rings from its log. One that does not verify
+// stays as it was.
 func (h *Heads) readRings(c *channel, publicURL string) {
-	if !h.rings[c.name] || c.log.Head() == nil {
+	if !h.Rings[c.name] || c.log.Head() == nil {
 		return
 	}
 	next := ringDocuments{}
@@ -30,14 +29,10 @@ func (h *Heads) readRings(c *channel, publicURL string) {
 		m := v.Render(publicURL)
 		is := shown{m.Version, m.Sequence}
 		if _, ok := documents[is]; !ok {
+			documents[is] = nil // unless it verifies; what the log shows has its own alarm
 			data, err := m.Encode()
-			if err == nil {
-				err = h.verify(c.name)(data)
-			}
-			if err == nil {
+			if err == nil && h.verify(c.name)(data) == nil {
 				documents[is] = rendered(data, c.log.At(v.Sequence).When)
-			} else {
-				documents[is] = nil // what the log shows has its own alarm
 			}
 		}
 		if d := documents[is]; d != nil {
@@ -47,15 +42,14 @@ func (h *Heads) readRings(c *channel, publicURL string) {
 	c.rings.Store(&next)
 }
 
-// document returns the manifest of a channel, or of one of its rings. fs.ErrNotExist if
-// it keeps none, errUnverified if none has verified yet.
+// document returns the manifest of a channel or of one of its rings. Errors are fs.ErrNotExist
+// if the channel keeps no rings, errUnverified if no manifest has verified yet.
 func (c *channel) document(ring int) (*web.Document, error) {
 	if ring == whole {
-		shown, err := c.shown()
-		if err != nil {
+		if _, err := c.shown(); err != nil {
 			return nil, err
 		}
-		return shown.Document, nil
+		return c.head.Load().Document, nil
 	}
 	switch all := c.rings.Load(); {
 	case all == nil:

@@ -16,11 +16,11 @@ import (
 	"tsmon/store/object"
 )
 
-// pointer is what lies in the place of a channel's manifest in the store.
+// pointer is the object at a channel's manifest key in the store.
 type pointer struct {
 	stored object.Info
-	data   []byte             // as it was read
-	m      *manifest.Manifest // nil if it does not verify
+	data   []byte             // nil if it does not verify
+	m      *manifest.Manifest // likewise
 	fault  error              // why it does not verify
 }
 
@@ -36,14 +36,14 @@ type head struct {
 // readPointer reads the manifest of a channel if it has changed.
 func (h *Heads) readPointer(ctx context.Context, c *channel) (*pointer, error) {
 	key := channels.ManifestKey(c.name)
-	info, err := h.store.Stat(ctx, key)
+	info, err := h.Objects.Stat(ctx, key)
 	if err != nil {
 		return nil, err
 	}
 	if c.pointer != nil && c.pointer.stored.ETag == info.ETag {
 		return c.pointer, nil
 	}
-	data, info, err := object.ReadAll(ctx, h.store, key, manifest.MaxSize)
+	data, info, err := object.ReadAll(ctx, h.Objects, key, manifest.MaxSize)
 	if errors.Is(err, object.ErrTooLarge) {
 		return &pointer{stored: info, fault: err}, nil
 	}
@@ -57,9 +57,9 @@ func (h *Heads) readPointer(ctx context.Context, c *channel) (*pointer, error) {
 	return &pointer{stored: info, data: data, m: &doc.Manifest}, nil
 }
 
-// show returns what a channel shows: the newest entry of its log, regardless of the manifest
-// in the store, or without a log that manifest. If it does not verify, show returns what
-// verified last, or nil if nothing has. It raises or clears the alarm of the manifest.
+// show returns what a channel shows: the newest entry of its log, whatever the manifest in the
+// store is, or that manifest if there is no log. If it does not verify, show returns what
+// verified last, nil if nothing has. It raises or clears the alarm of the manifest.
 func (h *Heads) show(c *channel) *head {
 	c.reading.Lock()
 	defer c.reading.Unlock()
@@ -74,7 +74,7 @@ func (h *Heads) show(c *channel) *head {
 		}
 	case errors.Is(c.broken, channels.ErrUnsigned), errors.Is(c.broken, channels.ErrHistory):
 		fault = c.broken // nor is the manifest
-	case h.trust[c.name].Operators != nil:
+	case h.Trust[c.name].Operators != nil:
 		fault = fmt.Errorf("%w: there is no log", channels.ErrUnsigned)
 	}
 	if key := channels.ManifestKey(c.name); fault != nil {
@@ -96,7 +96,7 @@ func (h *Heads) show(c *channel) *head {
 	return &head{version: at.m.Version, sequence: at.m.Sequence, data: at.data, Document: web.NewDocument(at.data, at.stored)}
 }
 
-// logged returns what an entry shows; shown, if it is that.
+// logged returns the head that shows an entry: shown itself if nothing has changed.
 func logged(entry *channels.Entry, c *channel, shown *head) *head {
 	m := entry.Render(c.publicURL)
 	data, err := m.Encode()
@@ -116,22 +116,23 @@ func logged(entry *channels.Entry, c *channel, shown *head) *head {
 }
 
 // setBack returns an error if a manifest is of an older entry than one that this server, or
-// another that shares the records, has seen in its place: whoever moves a channel, or was interrupted, leaves what lay there or writes a newer one.
+// another that shares the records, has seen there before. Every move leaves the manifest as it
+// is or writes a newer one, also if it is interrupted.
 func (c *channel) setBack(at *pointer) error {
-	if n := at.m.Sequence; n >= c.lay || c.lay > c.log.End().Sequence { // else the log was shortened, and that accepted
+	if n := at.m.Sequence; n >= c.lay || c.lay > c.log.End().Sequence { // the log was shortened, and that was accepted
 		c.lay = n
 		return nil
 	}
 	return fmt.Errorf("it is of entry %d of the log of %s, and that of entry %d lay there before", at.m.Sequence, c.name, c.lay)
 }
 
-// rendered returns a document that the server made itself, changed at a time.
+// rendered returns a document that this server made, with the time of its last change.
 func rendered(data []byte, changed time.Time) *web.Document {
 	sum := sha256.Sum256(data)
 	return web.NewDocument(data, object.Info{ETag: hex.EncodeToString(sum[:16]), ModTime: changed})
 }
 
-// forged returns an error unless a manifest shows an entry of the log, with any public URL.
+// forged returns an error unless a manifest shows an entry of the log. The public URL may be any.
 func forged(log *channels.Log, at *pointer) error {
 	n := at.m.Sequence
 	e := log.At(n)

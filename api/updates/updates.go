@@ -2,15 +2,14 @@
 // of the store itself, so that a bucket and this server are interchangeable:
 // CHANNEL/latest.json, CHANNEL/rings/NN/latest.json and CHANNEL/downloads.json, and
 // releases/VERSION/ with its bundles, signatures and record. Logs, staged bundles and
-// uploads are not part of that tree. Beside it stands the dynamic address, which answers
-// each client by what it has, the links CHANNEL/download/KEY for the buttons of web
-// sites, and
-// /updates/report, where applications report what became of a release.
+// uploads are not part of that tree. The package also serves the dynamic address, which
+// answers each client by the version it has, the links CHANNEL/download/KEY for the buttons
+// of web sites, and /updates/report, where applications report the outcome of a release.
 //
-// Manifests are served from memory and are at most Heads' interval old. Manifests
-// and records are shown only if they verify; where a manifest does not, the last
-// one that did stays, and the log, the metrics and the health say so. For bundles
-// clients may be redirected: to a public address, or to a presigned one.
+// Manifests are served from memory and are at most Heads' interval old. Manifests and
+// records are shown only if they verify; if a manifest does not, the last one that did
+// stays, and the log and the metrics have an alarm. Clients may be redirected for bundles:
+// to a public address, or to a presigned one.
 package updates
 
 import (
@@ -32,18 +31,19 @@ import (
 	"tsmon/store/object"
 )
 
-// Options are what a Server needs.
+// Options configure a Server.
 type Options struct {
 	Objects  object.Store
 	Heads    *Heads
 	Fleet    *fleet.Sightings
 	Observer *web.Observer
 	Token    string // bearer token; empty: updates are public
-	Key      string // bearer token of what is known of clients; empty: nobody sees it
-	// ReportSecrets are what applications sign reports with; none: all reports count.
+	Key      string // bearer token of the adoption of channels; empty: nobody sees it
+	// ReportSecrets are the secrets that applications may sign reports with; none: all reports
+	// count.
 	ReportSecrets []string
-	// Clients are redirected for bundles to Elsewhere, or with Presigner to the store.
-	// At most one of them is set; without either they get bundles here.
+	// Elsewhere is the public address that clients are redirected to for bundles; with Presigner
+	// they are redirected to the store. At most one is set; with neither, this server serves them.
 	Elsewhere   *url.URL
 	Presigner   object.Presigner
 	BehindProxy bool
@@ -57,21 +57,34 @@ type Server struct {
 	web.Responder
 	files *web.Files
 	seals *seal.Seals
-	caches
+	// Cache-Control of manifests and of releases:
+	manifest, release []string
 }
 
 // New returns a server. Watch starts it, Close ends it.
 func New(o Options) *Server {
-	return &Server{Options: o, files: &web.Files{Store: o.Objects, Deadline: o.Deadline}, seals: seal.New(o.ReportSecrets), caches: cachesFor(o.Token != "")}
+	return &Server{
+		Options: o, files: &web.Files{Store: o.Objects, Deadline: o.Deadline}, seals: seal.New(o.ReportSecrets),
+		manifest: o.cacheControl(channels.CacheControl), release: o.cacheControl(library.CacheControl),
+	}
 }
 
-// Headers are those that clients say who they are by.
+// cacheControl returns a Cache-Control that the publisher sets in a bucket. If a token is needed,
+// only the client itself may cache.
+func (o *Options) cacheControl(public string) []string {
+	if o.Token == "" {
+		return []string{public}
+	}
+	return []string{strings.Replace(public, "public", "private", 1)}
+}
+
+// Headers identify clients and sign their reports.
 var Headers = []string{clientHeader, cohortHeader, seal.Time, seal.Signature}
 
 // ReportPath is where applications send reports, by POST only.
 const ReportPath = "/updates/report"
 
-// Routes adds the routes. Those that carry files take as long as their bytes need.
+// Routes adds the routes. The Deadline applies to all but those that serve files.
 func (s *Server) Routes(r chi.Router) {
 	limited := r.With(web.LimitTime(s.Deadline))
 	limited.Get("/updates/{channel}/{target}/{arch}/{version}", s.offer)
@@ -85,23 +98,22 @@ func (s *Server) Routes(r chi.Router) {
 	r.Head("/updates/*", s.file)
 }
 
-// Watch reads the manifests of all channels before anybody asks for one and counts
-// the clients that ask. Without it that begins with the first request. It ends with
-// Close, not with the context.
+// Watch reads the manifests of all channels before anybody asks for one, and begins to record
+// clients. Without Watch both begin with the first request. They end with Close, not with the
+// context.
 func (s *Server) Watch(ctx context.Context) {
 	s.Heads.watch(ctx)
 	s.Fleet.Start(ctx)
 }
 
-// Close ends Watch, records what was seen of clients and waits for both.
+// Close ends what Watch began, and waits until all observations of clients are recorded.
 func (s *Server) Close() {
 	s.Heads.close()
 	s.Fleet.Close()
 }
 
-// Checks are the health of what updates depend on. Objects that don't verify are no
-// part of it: what verified before stays served, and the log and the metrics have the
-// alarm.
+// Checks asks the object store. Objects that don't verify are not part of the health: what
+// verified before is still served, and the log and the metrics have the alarm.
 func (s *Server) Checks() []web.Check {
 	return []web.Check{{Name: "objects", Concern: "updates", Ask: func(ctx context.Context) error {
 		s.Heads.watch(ctx)
@@ -129,8 +141,8 @@ func (s *Server) Shortcut(next http.Handler) http.Handler {
 	})
 }
 
-// atHand returns the channel and the manifest that a request asks for, and what its route
-// is called; nil if the request needs the router.
+// atHand returns the channel and the manifest that a request asks for, and the name of its
+// route. The document is nil if the request needs the router.
 func (s *Server) atHand(r *http.Request) (c *channel, route string, d *web.Document) {
 	if !strings.HasSuffix(r.URL.Path, manifestEnd) || r.URL.RawPath != "" || r.Method != http.MethodGet && r.Method != http.MethodHead || r.Header["Origin"] != nil || r.Header["Range"] != nil {
 		return nil, "", nil
@@ -156,21 +168,6 @@ func (s *Server) allowed(r *http.Request) bool {
 	return s.Token == "" || web.SameSecret(web.Bearer(r), s.Token)
 }
 
-// client returns who sent a request.
 func client(r *http.Request) fleet.Client {
 	return fleet.Client{ID: clientID(r), Network: web.Network(web.NoteOf(r).Address, 24, 48)}
-}
-
-// caches are the Cache-Control headers of the update tree: those that the publisher
-// sets in a bucket. What needs a token is for the client's own cache alone.
-type caches struct{ manifest, release []string }
-
-func cachesFor(private bool) caches {
-	values := func(header string) []string {
-		if private {
-			header = strings.Replace(header, "public", "private", 1)
-		}
-		return []string{header}
-	}
-	return caches{values(channels.CacheControl), values(library.CacheControl)}
 }

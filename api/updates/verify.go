@@ -15,15 +15,12 @@ import (
 	"tsmon/store/object"
 )
 
-// maxRecord bounds the record of a release, in bytes.
-const maxRecord = 1 << 20
-
-// record reads the record of a release and verifies it, and raises or clears its
-// alarm. The errors are the store's, or errUnverified; fs.ErrNotExist, too, for the mark
-// of a release that was discarded, and for a record whose place another has taken. named is
-// false if no log that is known has the version: nothing but the bundles vouches for it then.
+// record reads the record of a release, verifies it, and raises or clears its alarm. The errors
+// are the store's, or errUnverified. fs.ErrNotExist also stands for the mark of a discarded
+// release, and for a record that another one has replaced. named is false if no known log
+// contains the version: then only the signatures of the bundles vouch for the record.
 func (h *Heads) record(ctx context.Context, key string) (d *web.Document, named bool, err error) {
-	data, info, err := object.ReadAll(ctx, h.store, key, maxRecord)
+	data, info, err := object.ReadAll(ctx, h.Objects, key, library.MaxRecord)
 	version, fault := path.Base(path.Dir(key)), err
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -33,7 +30,7 @@ func (h *Heads) record(ctx context.Context, key string) (d *web.Document, named 
 		h.alarms.Clear(key)
 		return nil, false, fmt.Errorf("%s: %w", key, fs.ErrNotExist)
 	case err == nil:
-		fault = recorded.Check(data, version, h.keys)
+		fault = recorded.Check(data, version, h.Keys)
 	case !errors.Is(err, object.ErrTooLarge):
 		return nil, false, err
 	}
@@ -44,7 +41,7 @@ func (h *Heads) record(ctx context.Context, key string) (d *web.Document, named 
 				logs = append(logs, log)
 			}
 		}
-		named, fault, err = library.Vouched(ctx, library.Library{Store: h.store}, logs, version, library.SumOf(data))
+		named, fault, err = library.Vouched(ctx, library.Library{Store: h.Objects}, logs, version, library.SumOf(data))
 	}
 	if fault != nil {
 		h.alarms.Raise(key, info.ETag, alarm.Record, fault)
@@ -56,12 +53,13 @@ func (h *Heads) record(ctx context.Context, key string) (d *web.Document, named 
 	return web.NewDocument(data, info), named, err
 }
 
-// recheck verifies the records that failed before.
+// recheck verifies the records that failed before: those that changed, and each one again after
+// standsEvery, because what makes it good may be another object.
 func (h *Heads) recheck(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, h.patience)
 	defer cancel()
 	for _, key := range h.alarms.Records() {
-		info, err := h.store.Stat(ctx, key)
+		info, err := h.Objects.Stat(ctx, key)
 		if err == nil && h.alarms.Raised(key, info.ETag, standsEvery) {
 			continue
 		}

@@ -24,8 +24,7 @@ func Bearer(r *http.Request) string {
 	return strings.TrimSpace(text)
 }
 
-// SameSecret compares in a time that depends on neither text. An empty want equals
-// nothing.
+// SameSecret compares two secrets in constant time. Nothing equals an empty want.
 func SameSecret(sent, want string) bool {
 	a, b := sha256.Sum256([]byte(sent)), sha256.Sum256([]byte(want))
 	return subtle.ConstantTimeCompare(a[:], b[:]) == 1 && want != ""
@@ -126,8 +125,8 @@ func AddressOf(r *http.Request, behindProxy bool, path string) string {
 	return scheme + "://" + ForwardedHost(r, behindProxy) + prefix + path
 }
 
-// Network returns the network of an address: so many bits of an IPv4 address, or of an
-// IPv6 address, of which a machine has as many as it likes.
+// Network returns the network of an address: its first v4 bits, or its first v6 bits if it is an
+// IPv6 address, of which one machine may have many. A text that is no address is returned as is.
 func Network(address string, v4, v6 int) string {
 	a, err := netip.ParseAddr(address)
 	if err != nil {

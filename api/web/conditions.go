@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// verdict is what conditions and ranges make of a request.
+// verdict is the answer to a request's conditions and range.
 type verdict struct {
 	status         int // 200, 206, 304 or 416
 	etag           string
@@ -22,9 +22,9 @@ func conditional(r *http.Request) bool {
 	return r.Method != http.MethodGet || h["Range"] != nil || h["If-None-Match"] != nil || h["If-Modified-Since"] != nil
 }
 
-// judge applies the conditions of a request and its range. same is the ETag of
-// another form that the client can use as well, or empty. Several ranges, malformed
-// ones, and those whose If-Range names another entity get everything.
+// judge evaluates the conditions of a request and its range. same is the ETag of another form
+// that the client can use as well, or empty. Several ranges, malformed ones, and those whose
+// If-Range names another entity are ignored.
 func (e *entity) judge(r *http.Request, same string) verdict {
 	v := e.whole()
 	if tags := r.Header["If-None-Match"]; tags != nil {
@@ -50,7 +50,7 @@ func (e *entity) judge(r *http.Request, same string) verdict {
 // matches compares If-None-Match headers with an ETag, weakly.
 func matches(headers []string, etag string) bool {
 	if len(headers) == 1 && headers[0] == etag {
-		return true // which is what clients send
+		return true // the usual case
 	}
 	for _, header := range headers {
 		for candidate := range strings.SplitSeq(header, ",") {
@@ -63,8 +63,8 @@ func matches(headers []string, etag string) bool {
 	return false
 }
 
-// cut reads a Range header: 206 with one part, 416 if that lies beyond the end,
-// 200 with everything if it is anything else.
+// cut reads a Range header: 206 for one range, 416 if it begins after the end, and 200 with
+// everything for any other header.
 func cut(header string, size int64) (status int, offset, length int64) {
 	spec, isBytes := strings.CutPrefix(header, "bytes=")
 	first, last, isRange := strings.Cut(spec, "-")
@@ -86,8 +86,7 @@ func cut(header string, size int64) (status int, offset, length int64) {
 	return http.StatusPartialContent, from, min(to, size-1) - from + 1
 }
 
-// position reads a number of bytes; past what any entity could have all are the
-// same.
+// position reads a number of bytes, at most math.MaxInt64.
 func position(text string) (n int64, ok bool) {
 	if text == "" || strings.Trim(text, "0123456789") != "" {
 		return 0, false

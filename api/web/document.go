@@ -22,8 +22,8 @@ func NewDocument(data []byte, info object.Info) *Document {
 	d := &Document{plain: newEntity(info, "", int64(len(data)), "application/json")}
 	d.plain.data = data
 	var b bytes.Buffer
-	z, _ := gzip.NewWriterLevel(&b, gzip.BestCompression) // which is a level
-	_, _ = z.Write(data)                                  // a buffer takes everything
+	z, _ := gzip.NewWriterLevel(&b, gzip.BestCompression) // fails for unknown levels only
+	_, _ = z.Write(data)                                  // a bytes.Buffer does not fail
 	_ = z.Close()
 	if b.Len() < len(data) {
 		d.packed = newEntity(info, "-gzip", int64(b.Len()), "application/json")
@@ -33,8 +33,8 @@ func NewDocument(data []byte, info object.Info) *Document {
 	return d
 }
 
-// choose returns the form for a request, and the ETag of the other form if the
-// client can use that too: one that takes gzip reads plain text as well.
+// choose returns the form for a request, and the ETag of the other form if the client can use
+// that too, as one that accepts gzip can.
 func (d *Document) choose(r *http.Request) (e *entity, same string) {
 	if d.packed != nil && takesGzip(r.Header["Accept-Encoding"]) {
 		return d.packed, d.plain.etag
@@ -69,7 +69,7 @@ func wanted(params string) bool {
 	return err == nil && q > 0
 }
 
-// documentVary adds to what answers to web pages vary by.
+// documentVary has Origin, too, by which answers to web pages vary.
 var documentVary = []string{"Origin, Accept-Encoding"}
 
 // ServeDocument answers with a document, one range of it, or 304.

@@ -103,7 +103,7 @@ var faults = []Fault{
 	{Is: context.DeadlineExceeded, Sentence: "the server did not get the answer in time"},
 }
 
-// Explained returns err with a sentence that clients get instead of its text.
+// Explained wraps err with the sentence that clients get instead of its text.
 func Explained(err error, sentence string) error { return &explained{err, sentence} }
 
 type explained struct {
@@ -113,11 +113,11 @@ type explained struct {
 
 func (e *explained) Unwrap() error { return e.error }
 
-// statusGone stands in the log for an answer that nobody waited for.
+// statusGone is logged if the client went away before the answer.
 const statusGone = 499
 
-// Explain turns any error into an answer. What the client can't act on becomes 500
-// with a sentence and the request's ID; the error itself is the Cause.
+// Explain turns any error into an answer. An error that the client can't act on becomes 500 with
+// a sentence and the request's ID; the error itself is the Cause.
 func (p Responder) Explain(r *http.Request, err error) *Failure {
 	var f *Failure
 	var tooLarge *http.MaxBytesError

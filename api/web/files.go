@@ -22,7 +22,7 @@ type line struct {
 	values []string
 }
 
-// entity is one form of what an address shows, as HTTP sees it.
+// entity is one representation of a resource, in the sense of HTTP.
 type entity struct {
 	etag     string // with its quotes
 	modified time.Time
@@ -32,7 +32,7 @@ type entity struct {
 	content  []line // headers of 200 and 206, besides those of 304
 }
 
-// newEntity describes an object with this suffix to its ETag.
+// newEntity describes an object. suffix is appended to its ETag.
 func newEntity(info object.Info, suffix string, size int64, contentType string) *entity {
 	e := &entity{etag: strconv.Quote(info.ETag + suffix), modified: info.ModTime.UTC().Truncate(time.Second), size: size}
 	e.tag = []string{e.etag}
@@ -119,8 +119,7 @@ func (f *Files) NoObject(w http.ResponseWriter, r *http.Request, err error) {
 	f.Fail(w, r, failure)
 }
 
-// openObject opens what the request gets of an object. The body is nil if that is
-// nothing.
+// openObject opens the part of an object that the request gets. The body is nil if it gets none.
 func (f *Files) openObject(r *http.Request, key, contentType string) (*entity, verdict, io.ReadCloser, error) {
 	if conditional(r) {
 		e, v, body, err := f.openRange(r, key, contentType)
@@ -136,8 +135,8 @@ func (f *Files) openObject(r *http.Request, key, contentType string) (*entity, v
 	return e, e.whole(), body, nil
 }
 
-// openRange evaluates the conditions before it opens anything. An object that
-// changes meanwhile is sent whole.
+// openRange evaluates the conditions before it opens the object. If the object changes in
+// between, the verdict is to send all of it.
 func (f *Files) openRange(r *http.Request, key, contentType string) (*entity, verdict, io.ReadCloser, error) {
 	info, err := f.Store.Stat(r.Context(), key)
 	if err != nil {
@@ -156,15 +155,15 @@ func (f *Files) openRange(r *http.Request, key, contentType string) (*entity, ve
 }
 
 const (
-	writePiece = 128 << 10 // bytes that a client may take writeTime for
-	sendPiece  = 256 << 10 // likewise, where the kernel sends them
+	writePiece = 128 << 10 // bytes that a client must take within writeTime
+	sendPiece  = 256 << 10 // the same if the kernel sends them
 )
 
 // pieces are buffers for streams.
 var pieces = sync.Pool{New: func() any { return new([writePiece]byte) }}
 
-// stream copies a body of known length; each piece may take writeTime, the whole
-// any time. It reports whether the connection took all of it.
+// stream copies a body of known length. Each piece must be taken within writeTime, the whole
+// may take any time. It reports whether the connection took all of it.
 func stream(w http.ResponseWriter, r *http.Request, key string, body io.Reader, length int64) (taken bool) {
 	var err error
 	if _, isFile := body.(syscall.Conn); isFile && r.ProtoMajor == 1 {
@@ -179,8 +178,8 @@ func stream(w http.ResponseWriter, r *http.Request, key string, body io.Reader, 
 	return taken
 }
 
-// writePieces copies through memory. Its errors are those of reading: a client that
-// goes away is no error, and taken is false.
+// writePieces copies through memory. Its errors are those of reading; if the client goes away,
+// there is no error and taken is false.
 func writePieces(w http.ResponseWriter, body io.Reader, length int64) (taken bool, err error) {
 	buf := pieces.Get().(*[writePiece]byte)
 	defer pieces.Put(buf)
@@ -201,7 +200,7 @@ func writePieces(w http.ResponseWriter, body io.Reader, length int64) (taken boo
 	return true, nil
 }
 
-// sendPieces does the same and lets the kernel copy a file where it can.
+// sendPieces does the same, but lets the kernel copy a file if it can.
 func sendPieces(w http.ResponseWriter, body io.Reader, length int64) (taken bool, err error) {
 	for length > 0 {
 		extendDeadline(w, time.Now())

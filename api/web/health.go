@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
 // Alive answers that the process runs.
@@ -30,19 +31,19 @@ type readiness struct {
 	Backends map[string]string `json:"backends"` // ok or failing, by name
 }
 
-// Check asks one back end whether it answers, and whether it takes a write, which a full
-// disk would refuse. Either may be nil.
+// Check asks one back end whether it answers, and whether it accepts a write, which fails if the
+// disk is full. Either may be nil.
 type Check struct {
 	Name    string
 	Concern string // what can't work without it, such as updates
-	Partly  bool   // the concern works without it, but not all of it
+	Partly  bool   // a part of the concern works without it
 	Ask     func(context.Context) error
 	Write   func(context.Context) error // at most every 30 s while it succeeds
 }
 
-// Health asks the back ends, at most once a second, and serves /readyz. A concern
-// works if all of its back ends do that are no part; a load balancer asks for the one that
-// it balances with ?for=CONCERN.
+// Health asks the back ends, at most once a second, and serves /readyz. A concern works if all
+// of its back ends work, except those that it needs partly. A load balancer asks for the concern
+// that it balances with ?for=CONCERN.
 type Health struct {
 	checks []*asked
 	now    func() time.Time
@@ -57,19 +58,18 @@ type Health struct {
 	up      *prometheus.GaugeVec
 }
 
-// asked is a back end as it was last found.
+// asked is a back end with its last answers.
 type asked struct {
 	Check
 	turn  chan struct{} // holds a value while it is asked
-	wrote time.Time     // when it last took a write
+	wrote time.Time     // when it last accepted a write
 }
 
-// NewHealth returns the health of the back ends that checks ask, which registry shows.
+// NewHealth returns the health of the back ends of checks, and registers its metric.
 func NewHealth(checks []Check, now func() time.Time, log *slog.Logger, registry prometheus.Registerer) *Health {
-	h := &Health{now: now, log: log, failing: map[string]bool{}, up: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+	h := &Health{now: now, log: log, failing: map[string]bool{}, up: promauto.With(registry).NewGaugeVec(prometheus.GaugeOpts{
 		Name: "tsmon_backend_up", Help: "1 if a back end answers, else 0.",
 	}, []string{"backend", "concern"})}
-	registry.MustRegister(h.up)
 	for _, c := range checks {
 		h.checks = append(h.checks, &asked{Check: c, turn: make(chan struct{}, 1)})
 	}
@@ -79,13 +79,13 @@ func NewHealth(checks []Check, now func() time.Time, log *slog.Logger, registry 
 // Look asks the back ends, at most once a second, for the metrics.
 func (h *Health) Look(ctx context.Context) { h.look(ctx) }
 
-// End makes the server unready for good: it is about to end, and a load balancer should
-// send its requests elsewhere.
+// End makes the server unready for good, so that a load balancer sends its requests elsewhere
+// before the server ends.
 func (h *Health) End() { h.ending.Store(true) }
 
 const (
 	checkTime = 3 * time.Second  // for all checks together
-	roomTime  = 30 * time.Second // how long a back end that took a write is believed to take another
+	roomTime  = 30 * time.Second // how long a successful write counts
 )
 
 // look returns what each back end last answered.
@@ -118,10 +118,10 @@ func (h *Health) ask(ctx context.Context) []error {
 	return found
 }
 
-var errHangs = errors.New("it has not answered the question before")
+var errHangs = errors.New("it has not answered the request before")
 
-// ask asks unless a question hangs, as one of a broken disk may, which can't be
-// interrupted.
+// ask asks the back end. It does not ask again while an earlier request hangs, as one to a broken
+// disk may, which can't be interrupted.
 func (a *asked) ask(ctx context.Context, now time.Time) error {
 	select {
 	case a.turn <- struct{}{}:
@@ -130,7 +130,7 @@ func (a *asked) ask(ctx context.Context, now time.Time) error {
 	}
 	done := make(chan error, 1)
 	go func() {
-		err := safely(ctx, func(ctx context.Context) error { return a.try(ctx, now) })
+		err := Safely(ctx, func(ctx context.Context) error { return a.try(ctx, now) })
 		<-a.turn
 		done <- err
 	}()
@@ -203,8 +203,8 @@ const (
 	statusEnding   = "ending"
 )
 
-// safely turns a panic, which would end the process here, into an error.
-func safely(ctx context.Context, ask func(context.Context) error) (err error) {
+// Safely turns a panic into an error, where it would end the process.
+func Safely(ctx context.Context, ask func(context.Context) error) (err error) {
 	defer func() {
 		if found := recover(); found != nil {
 			err = fmt.Errorf("panic: %v\n%s", found, debug.Stack())
@@ -224,9 +224,8 @@ func (h *Health) note(name string, err error) {
 	h.failing[name] = err != nil
 }
 
-// ServeHTTP answers which concerns and back ends work: 503 if the concern that the
-// query's for names does not work, or, without one, if none works, and while the server
-// ends.
+// ServeHTTP answers which concerns and back ends work. The status is 503 if the concern in the
+// query's "for" does not work, or none works if there is no "for", and once the server ends.
 func (h *Health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	found, ok := h.readiness(h.look(r.Context()), query.Get("for"))

@@ -39,7 +39,7 @@ func (l *Loop) Start(ctx context.Context, interval time.Duration, f func(context
 	})
 }
 
-// Join has Close wait for done. It is false, and done nil, once the loop is closed.
+// Join makes Close wait until done is called. After Close, ok is false and done is nil.
 func (l *Loop) Join() (done func(), ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -50,8 +50,8 @@ func (l *Loop) Join() (done func(), ok bool) {
 	return l.running.Done, true
 }
 
-// Close ends the loop and waits for the call that is under way, and for those that
-// joined. It may be called again, and before Start.
+// Close ends the loop, and waits for the present call and for those that joined. It may be called
+// several times, and before Start.
 func (l *Loop) Close() {
 	l.mu.Lock()
 	l.closed = true

@@ -9,8 +9,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Metrics serves /metrics to those that have the key. An address is no proof: a proxy on
-// this machine passes on the requests of strangers, and need not say so.
+// Metrics serves /metrics to those that have the key. An address on this machine is no proof,
+// since a proxy there may pass on the requests of strangers without saying so.
 type Metrics struct {
 	Registry prometheus.Gatherer
 	Key      string                // bearer token; empty: nobody
@@ -34,7 +34,7 @@ func (m Metrics) Open(w http.ResponseWriter, r *http.Request) {
 	promhttp.HandlerFor(m.Registry, promhttp.HandlerOpts{}).ServeHTTP(w, r)
 }
 
-// Build is what the program was built from.
+// Build says what the program was built from.
 type Build struct{ Version, Commit string }
 
 // BuildInfo returns a metric that is always 1 and names the build in its labels.

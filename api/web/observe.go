@@ -17,6 +17,7 @@ import (
 
 	"github.com/go-chi/chi/v5"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
 // Note is what the log records of a request when it ends. It belongs to the
@@ -101,18 +102,20 @@ type Observer struct {
 // NewObserver returns an observer whose metrics are registered with registry.
 // Behind a proxy the client's address is the one that the proxy reports.
 func NewObserver(log *slog.Logger, registry prometheus.Registerer, behindProxy bool) *Observer {
-	o := &Observer{log: log, behindProxy: behindProxy, warned: new(sync.Once), kinds: map[kindKey]kind{}, requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "tsmon_http_request_duration_seconds", Help: "Time that requests took, by route, method and status.",
-		Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10, 60, 600},
-	}, []string{"route", "method", "status"})}
-	o.faults = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "tsmon_http_faults_total", Help: "Requests that failed through the server or a back end: not for what the client sent, and not as busy.",
-	})
-	registry.MustRegister(o.requests, o.faults)
-	return o
+	add := promauto.With(registry)
+	return &Observer{
+		log: log, behindProxy: behindProxy, warned: new(sync.Once), kinds: map[kindKey]kind{},
+		requests: add.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "tsmon_http_request_duration_seconds", Help: "Time that requests took, by route, method and status.",
+			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10, 60, 600},
+		}, []string{"route", "method", "status"}),
+		faults: add.NewCounter(prometheus.CounterOpts{
+			Name: "tsmon_http_faults_total", Help: "Requests that failed through the server or a back end: not for what the client sent, and not as busy.",
+		}),
+	}
 }
 
-// WarnOnce has the observer share its warning of a proxy with others, of which one warns.
+// WarnOnce lets several observers share the warning of a proxy, which is then logged once.
 func (o *Observer) WarnOnce(warned *sync.Once) { o.warned = warned }
 
 // Begin assigns the request ID and resets the write deadline, which an earlier
@@ -133,7 +136,7 @@ func (o *Observer) Begin(w http.ResponseWriter, r *http.Request) *Exchange {
 	return x
 }
 
-// newID returns 16 hexadecimal digits, which prove nothing.
+// newID returns 16 hexadecimal digits. They are no secret.
 func newID() string {
 	var number [8]byte
 	binary.BigEndian.PutUint64(number[:], rand.Uint64())
@@ -207,8 +210,8 @@ func (o *Observer) Finish(x *Exchange, r *http.Request, route string) {
 	_ = kind.log.Handle(r.Context(), line) // a failing log can't be reported
 }
 
-// cut reports whether the answer ended before all of it was sent: the client went away,
-// or the server ended.
+// cut reports whether the answer ended before all of it was sent, because the client went away or
+// the server ended.
 func (x *Exchange) cut(r *http.Request) bool {
 	length, err := strconv.ParseInt(x.Header().Get("Content-Length"), 10, 64)
 	return err == nil && r.Method != http.MethodHead && x.status != http.StatusNotModified && x.bytes < length
@@ -229,10 +232,10 @@ type kindKey struct {
 	status        int
 }
 
-// kind is what requests of one route, method and status have in common: looked up
-// and encoded once.
+// kind is what requests of one route, method and status have in common. It is looked up and
+// encoded once.
 type kind struct {
-	otherMethod bool // one that the server does not know
+	otherMethod bool // the server does not know the method
 	count       prometheus.Observer
 	log         slog.Handler // with the attributes of the kind
 }

@@ -51,8 +51,7 @@ func DecodeJSON(body []byte, v any) error {
 	return nil
 }
 
-// wantsJSON refuses a body of another declared type. Without a Content-Type it is
-// taken for JSON.
+// wantsJSON refuses a body of another declared type. A body without a Content-Type counts as JSON.
 func wantsJSON(r *http.Request) error {
 	sent := r.Header.Get("Content-Type")
 	kind, params, err := mime.ParseMediaType(sent)
@@ -88,7 +87,6 @@ func checkJSON(body []byte) error {
 	return nil
 }
 
-// depth returns how deep arrays and objects are nested.
 func depth(text []byte) int {
 	now, most := 0, 0
 	quoted := false

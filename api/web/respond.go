@@ -21,7 +21,7 @@ type Done struct {
 	Data    any  `json:"data"`
 }
 
-// Header is an answer, or a Stream, that sets headers as well.
+// Header is an answer, or a Stream, that also sets headers.
 type Header interface{ SetHeader(http.Header) }
 
 // Responder answers with what handlers return. Its zero value explains the errors
@@ -65,8 +65,7 @@ func (p Responder) Fail(w http.ResponseWriter, r *http.Request, err error) {
 	Send(w, r, f.Status, f.body())
 }
 
-// writeTime is how long a client may take to read an answer, or the next piece of
-// a long one.
+// writeTime is how long a client may take to read an answer, or one piece of a long one.
 const writeTime = 30 * time.Second
 
 // Send writes body as JSON.

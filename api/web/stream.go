@@ -21,13 +21,13 @@ type Stream interface {
 // pieceSize is how much of an answer is sent at a time, in bytes.
 const pieceSize = 32 << 10
 
-// packers are gzip writers of the fastest level, which are costly to make.
+// packers are gzip writers of the fastest level, which are costly to create.
 var packers = sync.Pool{New: func() any {
-	z, _ := gzip.NewWriterLevel(io.Discard, gzip.BestSpeed) // which is a level
+	z, _ := gzip.NewWriterLevel(io.Discard, gzip.BestSpeed) // fails for unknown levels only
 	return z
 }}
 
-// sendStream writes a stream, compressed if the client takes that.
+// sendStream writes a stream, compressed if the client accepts gzip.
 func sendStream(w http.ResponseWriter, r *http.Request, s Stream) {
 	header := w.Header()
 	header.Set("Content-Type", "application/json")

@@ -26,14 +26,14 @@ const (
 	maxGuess    = 320     // bytes of an e-mail address that count: nobody has a longer one
 )
 
-// Throttle bounds failed logins: of one e-mail address from one network address, and of
-// one network address. An address that many clients may share, as behind a proxy that
-// is not configured, counts with the e-mail address only. One that many do share, behind
-// a router that translates addresses, and that has failed too often goes on with fewer
-// failures for each e-mail address and few attempts at a time: nobody's wrong logins
-// lock all others out. Attempts that could fail past the bound wait for
-// those under way, so that parallel guesses get no more tries than sequential ones
-// and good logins are not refused for being many.
+// Throttle bounds failed logins: those of one e-mail address from one network address, and those
+// from one network address. A network address that many clients may share, as behind a proxy that
+// is not configured, counts only together with the e-mail address. If an address that many clients
+// do share, as behind a router that translates addresses, has failed too often, each e-mail address
+// may fail less often from there, and only few attempts run at a time, so that nobody's wrong
+// logins lock out all others. Attempts that could fail past a bound wait for those under way:
+// parallel guesses get no more tries than sequential ones, and many good logins at once are not
+// refused.
 type Throttle struct {
 	// Whole refuses all requests of an address with too many failures, for routes where no
 	// e-mail address distinguishes a guesser from others.
@@ -66,8 +66,8 @@ func NewThrottle(now func() time.Time) *Throttle {
 	return &Throttle{now: now, counts: counts, crowds: crowds, changed: make(chan struct{})}
 }
 
-// Begin starts an attempt, whose end has to be called once, or returns how long to wait
-// before the next.
+// Begin starts an attempt, whose end must be called once, or returns how long to wait before the
+// next one.
 func (t *Throttle) Begin(ctx context.Context, from Origin, email string) (end func(failed bool), wait time.Duration, err error) {
 	email = strings.ToLower(email)
 	if len(email) > maxGuess {
@@ -87,8 +87,8 @@ func (t *Throttle) Begin(ctx context.Context, from Origin, email string) (end fu
 	}
 }
 
-// try starts an attempt, or returns how long to wait, or else what is closed when an
-// attempt ends: those under way could fail and reach a bound.
+// try starts an attempt, or returns how long to wait. If the attempts under way could fail and
+// reach a bound, it returns a channel instead, which is closed when one of them ends.
 func (t *Throttle) try(who guesser, shared bool) (end func(failed bool), wait time.Duration, changed <-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -120,7 +120,6 @@ type bound struct {
 	window time.Duration
 }
 
-// bounds returns those of an attempt.
 func (t *Throttle) bounds(who guesser, shared bool) []bound {
 	now := t.now()
 	user := func() bound { return bound{of(t.counts, who, now, guessWindow), maxPerUser, 0, guessWindow} }
@@ -151,7 +150,6 @@ func of(counts *lru.Cache[guesser, *guesses], who guesser, now time.Time, window
 	return g
 }
 
-// end ends an attempt.
 func (t *Throttle) end(bounds []bound, failed bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

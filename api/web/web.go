@@ -1,12 +1,12 @@
-// Package web holds what every route of the server shares: bounded decoding of
-// requests, answers and errors in one shape, conditional files, the request's ID,
-// its log line and its metrics, the throttle of logins, health, CORS, and reading
-// who asks through a proxy. It knows object.Store and nothing else of the project.
+// Package web has what all routes of the server share: bounded decoding of requests, one
+// shape of answers and errors, conditional files, request IDs, the access log and metrics, the
+// throttle of logins, health, CORS, and the client's address behind a proxy. Of the project it
+// knows object.Store only.
 //
-// Success is JSON. Everything else has one of two shapes: 401 carries error, an
-// object with message and code; every other status carries error1, error2 and so
-// on, each an object with message. Messages are plain sentences; the cause goes to
-// the log under the request's ID, which every answer carries in X-Request-Id.
+// Success is JSON. Errors have one of two shapes: a 401 has error, an object with message and
+// code; every other status has error1, error2 and so on, each an object with message. Messages
+// are plain sentences. The cause is in the log under the request's ID, which every answer has
+// in X-Request-Id.
 package web
 
 import (

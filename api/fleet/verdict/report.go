@@ -15,8 +15,8 @@ type Verdict struct {
 
 	Limit   float64 `json:"limit"`
 	Failing Share   `json:"failing"` // share of the clients that fetched it; waiting ones have not failed
-	// Doubt bounds the probability that a release that keeps to the limit would at
-	// any time look as bad as this one does.
+	// Doubt bounds the probability that a release within the limit looks as bad as this one at any
+	// time.
 	Doubt float64 `json:"doubt"`
 
 	First  bool     `json:"first"`             // there is no release to compare with
@@ -26,16 +26,15 @@ type Verdict struct {
 
 	Outcomes int64 `json:"outcomes"` // clients that run it or failed
 	Needed   int64 `json:"needed"`   // outcomes that the next step requires
-	// ToHalt is how many failures, with no client running it in between, would halt
-	// it; 0 if nothing would, or it is halted.
+	// ToHalt is how many failures in a row would halt it; 0 if none would, or it is halted.
 	ToHalt int64 `json:"to_halt,omitempty"`
-	// ToSettle is how many more clients, failing as those did, would show on which
-	// side of the limit the release is; 0 if that is shown, or would take too many.
+	// ToSettle is how many more clients, failing at the same rate, would show on which side of the
+	// limit the release is; 0 if that is known, or takes too many.
 	ToSettle int64 `json:"to_settle,omitempty"`
 }
 
-// Share is an observed share with its confidence bounds, each of which holds at
-// all times together with a probability of 1-Error.
+// Share is an observed share with its confidence bounds. Each bound holds at all times with a
+// probability of 1-Error.
 type Share struct {
 	Count int64   `json:"count"`
 	Of    int64   `json:"of"`
@@ -113,7 +112,7 @@ func (g *Guard) ageing(now *Sums) []Ageing {
 	return all
 }
 
-// toHalt counts waiting clients first, then new ones.
+// toHalt lets waiting clients fail first, then new ones.
 func (g *Guard) toHalt(now *Sums) int64 {
 	const most = int64(1) << 40
 	if g.limit.p == 1 {
@@ -181,7 +180,7 @@ func (g *Guard) sentence(v *Verdict, now *Sums) string {
 		b.WriteString(" Continue.")
 	}
 	if v.ToHalt > 0 {
-		fmt.Fprintf(&b, " %s in a row would halt it.", plural(v.ToHalt, "more failure", "more failures"))
+		fmt.Fprintf(&b, " %s in a row would halt it.", Plural(v.ToHalt, "more failure", "more failures"))
 	}
 	if v.First {
 		b.WriteString(" Nothing is known of a release before it: reports and the limit alone decide.")
@@ -210,10 +209,11 @@ func Chance(bound float64) string {
 }
 
 func percent(x float64) string     { return fmt.Sprintf("%.3g %%", math.Round(x*1e4)/100) }
-func clients(n int64) string       { return plural(n, "client", "clients") }
+func clients(n int64) string       { return Plural(n, "client", "clients") }
 func hours(d time.Duration) string { return fmt.Sprintf("%g h", d.Hours()) }
 
-func plural(n int64, one, many string) string {
+// Plural returns a number with its noun.
+func Plural(n int64, one, many string) string {
 	if n == 1 {
 		return "1 " + one
 	}

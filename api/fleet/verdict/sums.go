@@ -8,9 +8,9 @@ import (
 // Marks is the number of ages at which waiting clients are counted.
 const Marks = 6
 
-// MarkAges are those ages, counted from when a client fetched the release. Each is
-// three times the one before, and those that matter most, 27 h and 81 h, are past
-// a night and past a weekend.
+// MarkAges are those ages, counted from when a client fetched the release. Each is three times
+// the one before. Those that matter most, 27 h and 81 h, are longer than a night and longer than
+// a weekend.
 var MarkAges = [Marks]time.Duration{time.Hour, 3 * time.Hour, 9 * time.Hour, 27 * time.Hour, 81 * time.Hour, 243 * time.Hour}
 
 // MaxCount bounds each count of Sums.
@@ -28,79 +28,30 @@ type Sums struct {
 	Ages [Marks]Age `json:"ages"`
 }
 
-// Age counts the clients that fetched a release at least so long ago by what was
-// known of them at that age. It does not change afterwards.
+// Age counts the clients that fetched a release at least so long ago, by what was known of them at
+// that age. What becomes of a client later does not change it.
 type Age struct {
 	Reached int64 `json:"reached"`
 	Waiting int64 `json:"waiting"` // had neither run it nor failed
 	Failing int64 `json:"failing"` // had failed
 }
 
-// Outcome is the outcome of a release on a client.
-type Outcome int
-
-const (
-	Offered Outcome = iota
-	Waiting
-	Kept
-	Healthy
-	Failing
-)
-
-// Client is the history of one client with a release.
-type Client struct {
-	Outcome Outcome
-	// Since is how long ago it fetched the release, or, for a release that has been
-	// superseded, how long before that.
-	Since time.Duration
-	// After is how long after fetching it was first seen to run the release or to
-	// fail. It matters for Healthy and Failing only.
-	After time.Duration
-}
-
-// Add counts a client.
-func (s *Sums) Add(c Client) {
-	var one Sums
-	decided, failed := false, int64(0)
-	switch c.Outcome {
-	case Healthy:
-		one.Healthy, decided = 1, true
-	case Failing:
-		one.Failing, decided, failed = 1, true, 1
-	case Kept:
-		one.Waiting, one.Kept = 1, 1
-	case Waiting:
-		one.Waiting = 1
-	default:
-		one.Offered = 1
-		*s = s.Merge(one)
-		return
+// Counts returns all counts, in the order of the fields.
+func (s *Sums) Counts() [5 + 3*Marks]*int64 {
+	all := [5 + 3*Marks]*int64{&s.Healthy, &s.Failing, &s.Waiting, &s.Kept, &s.Offered}
+	for k := range s.Ages {
+		age := &s.Ages[k]
+		copy(all[5+3*k:], []*int64{&age.Reached, &age.Waiting, &age.Failing})
 	}
-	for k, mark := range MarkAges {
-		if c.Since >= mark {
-			one.Ages[k].Reached = 1
-			if decided && c.After <= mark {
-				one.Ages[k].Failing = failed
-			} else {
-				one.Ages[k].Waiting = 1
-			}
-		}
-	}
-	*s = s.Merge(one)
+	return all
 }
 
 // Merge returns the sums of two disjoint sets of clients. Counts stop at MaxCount.
 func (s Sums) Merge(o Sums) Sums {
-	add := func(a *int64, b int64) { *a = min(*a, MaxCount) + min(b, MaxCount-min(*a, MaxCount)) }
-	add(&s.Healthy, o.Healthy)
-	add(&s.Failing, o.Failing)
-	add(&s.Waiting, o.Waiting)
-	add(&s.Kept, o.Kept)
-	add(&s.Offered, o.Offered)
-	for k := range s.Ages {
-		add(&s.Ages[k].Reached, o.Ages[k].Reached)
-		add(&s.Ages[k].Waiting, o.Ages[k].Waiting)
-		add(&s.Ages[k].Failing, o.Ages[k].Failing)
+	added := o.Counts()
+	for i, count := range s.Counts() {
+		before := min(*count, MaxCount)
+		*count = before + min(*added[i], MaxCount-before)
 	}
 	return s
 }

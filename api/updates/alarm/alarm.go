@@ -1,6 +1,6 @@
-// Package alarm keeps what lies in the object store and can't be believed: manifests, logs and
-// records of releases. An object has one alarm at a time, which is logged, told and counted
-// once, and stays until the object verifies, or is replaced by another that does not.
+// Package alarm keeps the alarms of objects in the store that can't be believed: manifests, logs
+// and records of releases. An object has one alarm at a time, which is logged, sent and counted
+// once. It stays until the object verifies, or is replaced by another that does not.
 package alarm
 
 import (
@@ -15,13 +15,14 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"tsmon/channels"
 	"tsmon/release/library"
 )
 
-// Max bounds the alarms of objects that anybody may ask for, or make up: the records of
-// releases. Manifests and logs always have theirs.
+// Max bounds the alarms of records of releases, because anybody may ask for any record. Manifests
+// and logs always have theirs.
 const Max = 100
 
 // The kinds of alarms, as tsmon_updates_alarms counts them.
@@ -49,13 +50,13 @@ func KindOf(err error) string {
 	return Log
 }
 
-// Options are what a Board needs.
+// Options configure a Board.
 type Options struct {
 	Log      *slog.Logger
 	Now      func() time.Time
 	Tell     func(object, etag, problem string) // called with each new alarm; may be nil
 	Registry prometheus.Registerer
-	Channels iter.Seq[string] // those that are configured: their counters begin with zero
+	Channels iter.Seq[string] // the configured ones, whose counters begin with zero
 }
 
 // Board holds the alarms that are raised.
@@ -70,16 +71,16 @@ type Board struct {
 
 // NewBoard returns a board without alarms.
 func NewBoard(o Options) *Board {
+	add := promauto.With(o.Registry)
 	b := &Board{
 		Options: o, bad: map[string]raised{},
-		badManifests: prometheus.NewCounterVec(prometheus.CounterOpts{
+		badManifests: add.NewCounterVec(prometheus.CounterOpts{
 			Name: "tsmon_updates_bad_manifests_total", Help: "Manifests that did not verify and were not shown, by channel.",
 		}, []string{"channel"}),
-		raisedNow: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		raisedNow: add.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "tsmon_updates_alarms", Help: "Objects of the store that are not shown because they can't be believed, by channel (empty for records of releases) and kind: manifest, log, unsigned, history, clock, record.",
 		}, []string{"channel", "kind"}),
 	}
-	o.Registry.MustRegister(b.badManifests, b.raisedNow)
 	for channel := range o.Channels {
 		b.badManifests.WithLabelValues(channel) // a counter that begins with its first event shows no increase
 		for _, kind := range kinds {
@@ -141,8 +142,8 @@ func (b *Board) Raise(key, etag, kind string, err error) {
 	}
 }
 
-// Raised reports whether an object was found not to verify within a time: what makes a record
-// good may be another object.
+// Raised reports whether an object was found not to verify within a time. An older finding does
+// not count, because what makes a record good may be another object.
 func (b *Board) Raised(key, etag string, within time.Duration) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

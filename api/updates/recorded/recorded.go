@@ -1,5 +1,5 @@
-// Package recorded judges the record of a release that somebody else may have written: by the
-// signatures of its bundles.
+// Package recorded verifies the record of a release by the signatures of its bundles, because
+// anybody who can write to the store may have written the record.
 package recorded
 
 import (
@@ -32,7 +32,7 @@ func Check(data []byte, version string, keys signing.Keyring) error {
 	}
 	for _, b := range r.Bundles {
 		if len(b.Keys) == 0 {
-			continue // which only new users download; the log has the digest of the record
+			continue // only new users download it; the log has the digest of the record
 		}
 		if err := CheckBundle(b, version, keys); err != nil {
 			return fmt.Errorf("%.200s: %w", b.Name, err)
@@ -41,8 +41,8 @@ func Check(data []byte, version string, keys signing.Keyring) error {
 	return nil
 }
 
-// CheckBundle verifies a bundle's signature over the digest in the record. A legacy
-// signature covers the bytes themselves: only its key is checked.
+// CheckBundle verifies a bundle's signature over the digest in the record. Of a legacy signature,
+// which covers the bytes themselves, it checks the key only.
 func CheckBundle(b library.Stored, version string, keys signing.Keyring) error {
 	sig, err := keys.Accept(b.Signature, signing.Claim{Version: version, Targets: b.Keys, AllowUnbound: true, AnyKey: len(keys) == 0})
 	if err != nil || len(keys) == 0 {

@@ -32,19 +32,19 @@ const (
 // Seals checks signatures, each of which counts once.
 type Seals struct {
 	secrets []string
-	taken   *lru.Cache[[sha256.Size]byte, time.Time] // and when it is too old anyway
+	taken   *lru.Cache[[sha256.Size]byte, time.Time] // signatures that came, and until when they are recent
 }
 
-// New returns a check with the secrets that applications may hold; none: all reports count.
+// New returns Seals for the secrets that applications may hold; without any, all reports count.
 func New(secrets []string) *Seals {
 	taken, _ := lru.New[[sha256.Size]byte, time.Time](maxSigned) // fails for sizes below 1 only
 	return &Seals{secrets, taken}
 }
 
-// Check returns when a report was made: now if there are no secrets, and the zero time
-// if there are and it is not signed. A wrong signature is an error, as is one that came
-// before or is too old. What comes again through another server has the time of the
-// first, so that it changes nothing.
+// Check returns when a report was made: now if there are no secrets, the zero time if there are
+// and the report is not signed, otherwise its signed time, at most now. A wrong signature is an
+// error, and so is one that came before or is too old. A report that is sent again through another
+// server keeps its time, so that it changes nothing.
 func (s *Seals) Check(h http.Header, id string, body []byte, now time.Time) (time.Time, error) {
 	sent, seconds := h.Get(Signature), h.Get(Time)
 	if len(s.secrets) == 0 {

@@ -87,9 +87,7 @@ func runGuard(ctx context.Context, app *cli.App, channel string) error {
 		return err
 	}
 	s := State{Opinion: *opinion, Limit: 100 * opinion.Verdict.Limit}
-	if r := log.Head().Rollout; r != nil {
-		s.Rollout = release.ShareOf(r, false)
-	}
+	s.Rollout = release.ShareOf(log.Head().Rollout, false)
 	return app.Print(s, func(w io.Writer) { s.draw(w) })
 }
 

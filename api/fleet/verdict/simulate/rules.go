@@ -11,9 +11,8 @@ func (g guarded) mayStep(s *seen, reach int64) bool {
 	return g.Holds(&s.Sums, reach) == verdict.CauseNone
 }
 
-// threshold is a plain threshold on the clients seen within the hour, of which
-// those that ask again with their old version count as failing. Steps pass by
-// themselves.
+// threshold is a plain threshold on the share of the clients that fail. Those that ask again with
+// their old version count as failing. It never holds a step.
 type threshold struct {
 	limit float64
 	least int64
