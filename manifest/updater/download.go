@@ -125,7 +125,7 @@ func (u *Updater) fetch(ctx context.Context, offer *manifest.Offer, w io.Writer,
 func (u *Updater) stated(ctx context.Context, offer *manifest.Offer) (int64, error) {
 	address, err := url.Parse(offer.URL)
 	if err != nil {
-		return maxUnstated, nil // the download says what is wrong with it
+		return maxUnstated, nil //nolint:nilerr // the download says what is wrong with it
 	}
 	folder, name := path.Split(address.Path)
 	if path.Base(path.Dir(path.Clean(folder))) != "releases" {
@@ -133,10 +133,7 @@ func (u *Updater) stated(ctx context.Context, offer *manifest.Offer) (int64, err
 	}
 	address = &url.URL{Scheme: address.Scheme, Host: address.Host, Path: folder + "release.json"}
 	got, err := u.ask(ctx, address.String(), maxRecord)
-	switch {
-	case errors.Is(err, ErrStatus), errors.Is(err, errLong):
-		return maxUnstated, nil
-	case err != nil:
+	if err != nil && !errors.Is(err, ErrStatus) && !errors.Is(err, errLong) {
 		return 0, err
 	}
 	var record struct {
@@ -146,7 +143,7 @@ func (u *Updater) stated(ctx context.Context, offer *manifest.Offer) (int64, err
 		} `json:"bundles"`
 	}
 	if json.Unmarshal(got.body, &record) != nil {
-		return maxUnstated, nil // something else that is called so
+		return maxUnstated, nil // nothing, or no record
 	}
 	for _, b := range record.Bundles {
 		if b.Name == name && b.Size > 0 {
