@@ -37,18 +37,13 @@ func CSV(r io.Reader, unit time.Duration) iter.Seq2[Sample, error] {
 				return
 			}
 		}
+		if parse, ok := errors.AsType[*csv.ParseError](err); ok {
+			err = fmt.Errorf("line %d: %w: %w", parse.Line, ErrInvalid, parse.Err)
+		}
 		if !errors.Is(err, io.EOF) {
-			yield(Sample{}, explainCSV(err))
+			yield(Sample{}, err)
 		}
 	}
-}
-
-func explainCSV(err error) error {
-	var parse *csv.ParseError
-	if errors.As(err, &parse) {
-		return fmt.Errorf("line %d: %w: %w", parse.Line, ErrInvalid, parse.Err)
-	}
-	return err
 }
 
 // header holds the indexes of the columns.

@@ -186,11 +186,19 @@ func headEnd(line []byte) int {
 		switch {
 		case line[i] == ' ':
 			return i
-		case line[i] == '\\' && i+1 < len(line) && strings.IndexByte(", =", line[i+1]) >= 0:
+		case line[i] == '\\' && isNext(line, i, nameEscapes):
 			i++
 		}
 	}
 	return len(line)
+}
+
+// nameEscapes are the characters that a backslash escapes in names and the values of tags.
+const nameEscapes = ", ="
+
+// isNext reports whether the byte after i is one of special.
+func isNext(text []byte, i int, special string) bool {
+	return i+1 < len(text) && strings.IndexByte(special, text[i+1]) >= 0
 }
 
 // cursor is the rest of a line that is being parsed.
@@ -221,20 +229,14 @@ func (c *cursor) name(stop string) []byte {
 		return name
 	}
 	name = nil
-	for i := 0; i < len(c.rest); i++ {
-		b := c.rest[i]
-		if b == '\\' && i+1 < len(c.rest) && strings.IndexByte(", =", c.rest[i+1]) >= 0 {
+	i := 0
+	for ; i < len(c.rest) && strings.IndexByte(stop, c.rest[i]) < 0; i++ {
+		if c.rest[i] == '\\' && isNext(c.rest, i, nameEscapes) {
 			i++
-			name = append(name, c.rest[i])
-			continue
 		}
-		if strings.IndexByte(stop, b) >= 0 {
-			c.rest = c.rest[i:]
-			return name
-		}
-		name = append(name, b)
+		name = append(name, c.rest[i])
 	}
-	c.rest = nil
+	c.rest = c.rest[i:]
 	return name
 }
 
@@ -293,16 +295,14 @@ func (c *cursor) value() (any, error) {
 func (c *cursor) text() (string, error) {
 	var text []byte
 	for i := 0; i < len(c.rest); i++ {
-		b := c.rest[i]
-		if b == '"' {
+		if c.rest[i] == '"' {
 			c.rest = c.rest[i+1:]
 			return string(text), nil
 		}
-		if b == '\\' && i+1 < len(c.rest) && strings.IndexByte(`"\`, c.rest[i+1]) >= 0 {
+		if c.rest[i] == '\\' && isNext(c.rest, i, `"\`) {
 			i++
-			b = c.rest[i]
 		}
-		text = append(text, b)
+		text = append(text, c.rest[i])
 	}
 	return "", fmt.Errorf("%w: a text without a closing quote", ErrInvalid)
 }
@@ -315,25 +315,22 @@ func parseWord(word string) (any, error) {
 	case "f", "F", "false", "False", "FALSE":
 		return false, nil
 	}
-	if digits, whole := strings.CutSuffix(word, "i"); whole {
-		return parseInteger(digits, word)
+	digits, integer := strings.CutSuffix(word, "i")
+	if !integer && !strings.HasPrefix(word, "-") {
+		digits, integer = strings.CutSuffix(word, "u")
 	}
-	if digits, whole := strings.CutSuffix(word, "u"); whole && !strings.HasPrefix(digits, "-") {
-		return parseInteger(digits, word)
+	if integer {
+		n, err := strconv.ParseInt(digits, 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %.80q is not an integer", ErrInvalid, word)
+		}
+		return n, nil
 	}
 	number, err := strconv.ParseFloat(word, 64)
 	if err != nil || strings.Trim(word, "+-.0123456789eE") != "" {
 		return nil, fmt.Errorf("%w: %.80q is neither a number nor a boolean", ErrInvalid, word)
 	}
 	return number, nil
-}
-
-func parseInteger(digits, word string) (any, error) {
-	n, err := strconv.ParseInt(digits, 10, 64)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %.80q is not an integer", ErrInvalid, word)
-	}
-	return n, nil
 }
 
 // parseTime reads a number of units since 1970.

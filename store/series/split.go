@@ -63,10 +63,10 @@ func splitLine(data []byte, atEOF bool) (advance int, token []byte, err error) {
 // Quotes count only in the value of a field: after the space that ends the names,
 // while there have been more equals signs than commas.
 func lineEnd(data []byte) int {
-	if start := bytes.TrimLeft(data, " \t\r"); len(start) > 0 && start[0] == '#' {
+	lead := len(data) - len(bytes.TrimLeft(data, " \t\r"))
+	if bytes.HasPrefix(data[lead:], []byte{'#'}) {
 		return bytes.IndexByte(data, '\n')
 	}
-	lead := len(data) - len(bytes.TrimLeft(data, " \t\r"))
 	fields, quoted, values := false, false, 0
 	for i := lead; i < len(data); i++ {
 		switch b := data[i]; {

@@ -63,6 +63,15 @@ type encoding []*lines
 type lines struct {
 	text []byte
 	ends []int // of the requests that text is divided into
+	sent int   // the last of ends
+}
+
+// cut ends a request with what has been appended since the last one.
+func (l *lines) cut() {
+	if len(l.text) > l.sent {
+		l.sent = len(l.text)
+		l.ends = append(l.ends, l.sent)
+	}
 }
 
 // divided is the number of samples from which on two requests at once are faster than one.
@@ -91,30 +100,20 @@ func encode(samples []series.Sample, add func([]byte, series.Sample) ([]byte, er
 			e.release()
 			return nil, err
 		}
-		if len(l.text)-l.sent() >= perRequest {
-			l.ends = append(l.ends, len(l.text))
+		if len(l.text)-l.sent >= perRequest {
+			l.cut()
 		}
 	}
 	for _, l := range e {
-		if len(l.text) > l.sent() {
-			l.ends = append(l.ends, len(l.text))
-		}
+		l.cut()
 	}
 	return e, nil
 }
 
 func room() *lines {
 	l := rooms.Get().(*lines)
-	l.text, l.ends = l.text[:0], l.ends[:0]
+	l.text, l.ends, l.sent = l.text[:0], l.ends[:0], 0
 	return l
-}
-
-// sent returns where the last request ends.
-func (l *lines) sent() int {
-	if len(l.ends) == 0 {
-		return 0
-	}
-	return l.ends[len(l.ends)-1]
 }
 
 func (e encoding) release() {
