@@ -143,7 +143,7 @@ func (u *Updater) stated(ctx context.Context, offer *manifest.Offer) (int64, err
 		} `json:"bundles"`
 	}
 	if json.Unmarshal(got.body, &record) != nil {
-		return maxUnstated, nil // nothing, or no record
+		return maxUnstated, nil //nolint:nilerr // nothing, or no record
 	}
 	for _, b := range record.Bundles {
 		if b.Name == name && b.Size > 0 {
