@@ -69,8 +69,7 @@ func lineStarts(data []byte) []int {
 	return starts
 }
 
-// Decode reads a manifest by the strict rules of form. The error, a Problems,
-// names every deviation.
+// Decode reads a manifest by the strict rules of form. The error is a Problems.
 func Decode(data []byte) (*Manifest, error) {
 	doc, problems := Check(data, Rules{AllowUnbound: true, AnyFile: true})
 	if len(problems) > 0 {
@@ -80,7 +79,7 @@ func Decode(data []byte) (*Manifest, error) {
 }
 
 // Check reads a manifest by the strict rules and returns every problem with it.
-// The document holds what could be read in spite of them.
+// The document has all that could be read nevertheless.
 func Check(data []byte, rules Rules) (*Document, Problems) {
 	c := &checker{doc: &Document{places: map[string]int{}, lines: lineStarts(data)}, rules: rules}
 	switch {
@@ -207,8 +206,8 @@ func join(place, name string) string {
 	return place + "." + name
 }
 
-// text reports values that are no string, and strings that lost characters. An
-// absent member, nil here and below, was reported already if it is required.
+// text reads a string. An absent member, nil here and below, was reported already if
+// it is required.
 func (c *checker) text(place string, n *node) (string, bool) {
 	if n == nil {
 		return "", false
@@ -266,8 +265,7 @@ func (c *checker) flag(name string, n *node) bool {
 	return set
 }
 
-// earlier reads a version that must not be above that of the manifest, which was read
-// before.
+// earlier reads a version that must not be above that of the manifest.
 func (c *checker) earlier(name string, n *node, mend string) string {
 	text, earlier, ok := c.version(name, n)
 	if version, err := ParseVersion(c.doc.Version); ok && err == nil && earlier.Compare(version) > 0 {

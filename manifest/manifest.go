@@ -57,8 +57,8 @@ type Manifest struct {
 	PubDate   time.Time           `json:"pub_date"`  // UTC, whole seconds
 	Platforms map[string]Platform `json:"platforms"` // by platform key, see ParseKey
 	Extra
-	// CriticalBelow is the newest version up to this one that was Critical: clients
-	// below it have not installed that either. Empty if there is none.
+	// CriticalBelow is the newest version up to this one that was Critical, empty if there
+	// is none: clients below it lack that update.
 	CriticalBelow string `json:"critical_below,omitempty"`
 	Sequence      uint64 `json:"sequence,omitempty"` // number of the log entry, from 1
 }

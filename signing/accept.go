@@ -49,10 +49,9 @@ func (fs Faults) Unwrap() []error {
 	return errs
 }
 
-// Accept parses the signature of a manifest or record and checks everything that does not
-// need the bundle: that the key is trusted and signed the trusted comment, and that the
-// version and targets in the comment match the claim. VerifyDigest or a Verifier checks the
-// bundle itself.
+// Accept parses the signature of a manifest or record and checks all but the bundle, which
+// VerifyDigest or a Verifier checks: that the key is trusted and signed the trusted comment,
+// and that its version and targets match the claim.
 //
 // The error is a *FormatError, or Faults together with the signature.
 func (k Keyring) Accept(text string, c Claim) (Signature, error) {

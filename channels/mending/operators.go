@@ -43,15 +43,14 @@ func (m *mender) know() {
 	}
 }
 
-// configured reports whether the operators that the reader trusts, or a root key, signed an
-// option.
+// configured reports whether the configured operators, or a root key, signed an option.
 func (m *mender) configured(o *option) bool {
-	ours := m.repository.Trust[m.channel].Operators
+	ours := m.trust.Operators
 	return m.rooted(o) || ours != nil && len(o.entry.Signatures) >= ours.Approvals && ours.Count(o.entry.Signers()) >= ours.Approvals
 }
 
 func (m *mender) rooted(o *option) bool {
-	for _, key := range m.repository.Trust[m.channel].Root {
+	for _, key := range m.trust.Root {
 		if slices.Contains(o.entry.Signers(), key) {
 			return true
 		}
@@ -66,7 +65,7 @@ func (m *mender) appoints(o *option) bool {
 	if o.entry.Operators == nil || o.entry.Operators.Check() != nil {
 		return false
 	}
-	signers, ours := o.entry.Signers(), m.repository.Trust[m.channel].Operators
+	signers, ours := o.entry.Signers(), m.trust.Operators
 	force := m.inForce(o.entry.Sequence)
 	switch {
 	case o.entry.Operators.Count(signers) < o.entry.Operators.Approvals:
@@ -83,7 +82,7 @@ func (m *mender) appoints(o *option) bool {
 // the log's entries puts some into force.
 func (m *mender) signed() bool {
 	m.know()
-	return m.repository.Trust[m.channel].Operators != nil || slices.ContainsFunc(m.changes, func(c change) bool { return c.by.source == stored })
+	return m.trust.Operators != nil || slices.ContainsFunc(m.changes, func(c change) bool { return c.by.source == stored })
 }
 
 // inForce returns the operators in force before an entry, nil if none are known.
@@ -113,7 +112,7 @@ func (m *mender) carries(o *option, fewer bool) bool {
 		return true
 	}
 	nobody := o.source == stored
-	for _, force := range []*channels.Operators{m.inForce(o.entry.Sequence), m.repository.Trust[m.channel].Operators} {
+	for _, force := range []*channels.Operators{m.inForce(o.entry.Sequence), m.trust.Operators} {
 		if force == nil {
 			continue
 		}

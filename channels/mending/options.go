@@ -44,7 +44,7 @@ func (o *option) before() uint64 {
 	return before
 }
 
-// stored returns the log's object with a number, nil if there is none.
+// stored returns the log's own option with a number, nil if there is none.
 func (m *mender) stored(n uint64) *option {
 	for _, o := range m.options[n] {
 		if o.source == stored {
