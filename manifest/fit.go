@@ -59,7 +59,9 @@ func (c Client) Suits(key string, p Platform) error {
 	if err != nil {
 		return nil //nolint:nilerr // nothing is known of such a platform
 	}
-	k.Type = c.Type()
+	if k.Type = c.Type(); k.OS == "linux" && k.Type == "" {
+		k.Type = "appimage" // which the updater takes it for
+	}
 	name := bundleName(p)
 	platforms, kind, known := fileKind(name)
 	plain := key == c.Target
@@ -68,24 +70,12 @@ func (c Client) Suits(key string, p Platform) error {
 	}
 	switch {
 	case known && !slices.Contains(strings.Fields(platforms), k.OS+"-"+k.Type),
-		k.OS == "linux" && k.Type == "" && kind != "" && kind != "appimage",
-		!known && plain && k.OS == "linux" && k.Type != "" && k.Type != "appimage": // the plain key is the AppImage's
-		return fmt.Errorf("%w: expected %s, not %s", ErrFormat, k.wanted(), name)
+		!known && plain && k.OS == "linux" && k.Type != "appimage": // the plain key is the AppImage's
+		return fmt.Errorf("%w: expected %s, not %s", ErrFormat, k.Installable(), name)
 	case k.OS == "windows" && plain && kind != "" && k.Type != "" && kind != k.Type:
 		return fmt.Errorf("%w: %s is of type %s, the installation of type %s", ErrBeside, name, kind, k.Type)
 	}
 	return nil
-}
-
-// wanted names the bundles that a client of the key installs.
-func (k Key) wanted() string {
-	switch {
-	case k.OS == "linux" && k.Type == "", k.Type == "appimage":
-		return "AppImage"
-	case k.Type == "":
-		return installable[k.OS]
-	}
-	return k.Type
 }
 
 // Choose decides for a server what a client is offered: nil if it is up to date. It
