@@ -1,10 +1,10 @@
-// Package backup copies the data folder of a server that keeps everything there, while
-// the server runs, and brings it back.
+// Package backup copies the data folder of a server while the server runs, and restores it.
 //
-// A backup is a tar archive, packed with zstd. Its first member, backup.json, lists the
-// others with their sizes and SHA-256; they follow in that order. An SQLite database is
-// copied as one transaction leaves it, before the files that its rows may name. Restore takes nothing that does not match that
-// list, checks each database, and gives the folder its name only when all of it is there.
+// A backup is a tar archive compressed with zstd. Its first member, backup.json, lists the
+// others with their sizes and SHA-256; they follow in that order. The copy of an SQLite
+// database is the state after one transaction, and is made before the files are listed that
+// its rows may name. Restore accepts nothing that differs from backup.json, checks each
+// database, and gives the folder its name once it is complete.
 package backup
 
 import (
@@ -31,9 +31,9 @@ import (
 )
 
 var (
-	// ErrDamaged says that an archive is not what was written, or not a backup.
+	// ErrDamaged says that an archive has changed since it was written, or is no backup.
 	ErrDamaged = errors.New("the backup is damaged")
-	// ErrInUse says that the folder of a restore exists already and is not empty.
+	// ErrInUse says that the folder to restore is not empty.
 	ErrInUse = errors.New("the folder is not empty")
 )
 
@@ -41,8 +41,8 @@ const (
 	format    = 1
 	listName  = "backup.json"
 	maxList   = 64 << 20  // bytes of backup.json
-	maxWindow = 128 << 20 // bytes that unpacking may hold
-	database  = ".db"     // ends the names of databases
+	maxWindow = 128 << 20 // bytes of memory to decompress
+	database  = ".db"     // suffix of a database's name
 )
 
 // Contents are what a backup holds.
@@ -70,10 +70,10 @@ func (c Contents) Bytes() (n int64) {
 // Source is a file to copy. One whose name ends in .db is an SQLite database.
 type Source struct{ Name, Path string }
 
-// Create writes a backup to w: of sources, and then of what later lists, if it is not nil,
-// once the databases are copied. Databases are copied to the empty folder scratch, in their
-// order. What later lists never changes, but may be deleted: it is left out if that happens
-// before it is held in scratch.
+// Create writes a backup of sources to w, followed by the files that later lists, unless it
+// is nil. It calls later once the databases are copied, in their order. The files that later
+// lists must not change; those that are deleted before Create has a copy are left out.
+// scratch is an empty folder for the copies, which the caller removes.
 func Create(ctx context.Context, w io.Writer, scratch string, made time.Time, sources []Source, later func() ([]Source, error)) (Contents, error) {
 	sources = slices.Clone(sources)
 	for i, s := range sources {
@@ -121,8 +121,8 @@ func Create(ctx context.Context, w io.Writer, scratch string, made time.Time, so
 	return c, errors.Join(err, archive.Close(), packed.Close())
 }
 
-// hold links files into a folder, or copies them where it can't, so that they stay. Those
-// that are gone are left out.
+// hold makes hard links to files in a folder, or copies where it can't, so that they can
+// still be read when they are deleted. Files that are gone already are left out.
 func hold(ctx context.Context, folder string, files []Source) (held []Source, err error) {
 	for i, f := range files {
 		to := filepath.Join(folder, fmt.Sprintf("held-%d", i))
@@ -154,7 +154,6 @@ func copyFile(path, to string) error {
 	return errors.Join(err, file.Close())
 }
 
-// describe reads a file.
 func describe(name, path string) (File, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -186,8 +185,9 @@ func add(archive *tar.Writer, f File, made time.Time, content io.Reader) error {
 	return err
 }
 
-// Restore unpacks a backup as a folder, which must not exist or be empty. An empty name
-// only verifies; scratch is an empty folder for that, beside the folder.
+// Restore unpacks a backup in scratch, an empty folder, which it then renames to folder. That
+// must be empty or not exist; ErrInUse if it is not empty. If folder is "" Restore only
+// verifies the backup.
 func Restore(ctx context.Context, r io.Reader, scratch, folder string) (Contents, error) {
 	unpacked, err := zstd.NewReader(r, zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderConcurrency(1))
 	if err != nil {
@@ -237,8 +237,8 @@ func readList(archive *tar.Reader) (c Contents, err error) {
 	return c, nil
 }
 
-// validName reports whether a name can be that of a file in a backup: on no system does it
-// lead out of the folder.
+// validName reports whether a name is valid for a file in a backup: no system resolves it to
+// a path outside the folder.
 func validName(name string) bool {
 	return fs.ValidPath(name) && name != "." && name != listName && filepath.IsLocal(filepath.FromSlash(name)) && !strings.ContainsAny(name, "\\:\x00")
 }
@@ -264,7 +264,7 @@ func extract(ctx context.Context, archive *tar.Reader, f File, folder string) er
 	digest := sha256.New()
 	size, err := io.Copy(io.MultiWriter(file, digest), io.LimitReader(archive, f.Size))
 	switch {
-	case errors.As(err, new(*fs.PathError)): // of the file
+	case errors.As(err, new(*fs.PathError)): // writing failed
 		return err
 	case err != nil || size != f.Size || hex.EncodeToString(digest.Sum(nil)) != f.SHA256:
 		return fmt.Errorf("%w: %s is not what was saved", ErrDamaged, f.Name)

@@ -1,5 +1,5 @@
-// Package durable writes small files that survive a crash: a file has its name only
-// once its content is on disk.
+// Package durable writes small files that survive a crash: a file gets its name once its
+// content is on disk.
 package durable
 
 import (
@@ -12,8 +12,8 @@ import (
 	"runtime"
 )
 
-// Replace writes a file in place of the one at path, if there is one, whose owner it
-// keeps: what an administrator replaces stays readable for the server.
+// Replace writes a file, over any other at path. It keeps that file's owner, so that what
+// root replaces stays readable for the server.
 func Replace(path string, mode fs.FileMode, content []byte) error {
 	return write(path, mode, bytesOf(content), os.Rename)
 }
@@ -23,7 +23,8 @@ func Create(path string, mode fs.FileMode, content []byte) error {
 	return write(path, mode, bytesOf(content), os.Link)
 }
 
-// CreateBy is Create of what a function writes, whose errors it returns.
+// CreateBy writes a new file with what a function writes, whose errors it returns.
+// fs.ErrExist if there is one.
 func CreateBy(path string, mode fs.FileMode, content func(w io.Writer) error) error {
 	return write(path, mode, content, os.Link)
 }
@@ -35,14 +36,13 @@ func bytesOf(content []byte) func(w io.Writer) error {
 	}
 }
 
-// write writes a temporary file, and has name, os.Rename or os.Link, give it its name.
+// write writes a temporary file and names it with name, which is os.Rename or os.Link.
 func write(path string, mode fs.FileMode, content func(w io.Writer) error, name func(from, to string) error) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".tsmon-*") // mode 0600
 	if err == nil {
 		defer os.Remove(f.Name())
 		defer f.Close()
-		err = content(f)
-		err = errors.Join(err, f.Chmod(mode), keepOwner(f, path), f.Sync(), f.Close())
+		err = errors.Join(content(f), f.Chmod(mode), keepOwner(f, path), f.Sync(), f.Close())
 	}
 	if err == nil {
 		err = name(f.Name(), path)
@@ -56,7 +56,7 @@ func write(path string, mode fs.FileMode, content func(w io.Writer) error, name 
 	return nil
 }
 
-// bare removes temporary names from an error.
+// bare removes the temporary name from an error.
 func bare(err error) error {
 	switch e := err.(type) {
 	case *fs.PathError:
@@ -67,7 +67,7 @@ func bare(err error) error {
 	return err
 }
 
-// SyncDir makes the names in a folder durable, where the system can.
+// SyncDir makes the names in a folder durable. Windows can't, and does nothing.
 func SyncDir(path string) error {
 	if runtime.GOOS == "windows" {
 		return nil

@@ -4,6 +4,5 @@ package durable
 
 import "os"
 
-// Elsewhere a file inherits its owner from its folder.
-
+// keepOwner does nothing: a file inherits its owner from its folder.
 func keepOwner(*os.File, string) error { return nil }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 )
 
@@ -75,23 +76,18 @@ type NotifyRow struct {
 // brands without versions are lost.
 func (c NotifyConfig) Rows() ([]NotifyRow, error) {
 	var rows []NotifyRow
-	for kind, brands := range c {
-		for brand, versions := range brands {
-			for version, entries := range versions {
-				if entries == nil {
-					entries = []NotifyEntry{}
-				}
-				data, err := json.Marshal(entries)
+	for _, kind := range slices.Sorted(maps.Keys(c)) {
+		for _, brand := range slices.Sorted(maps.Keys(c[kind])) {
+			versions := c[kind][brand]
+			for _, version := range slices.Sorted(maps.Keys(versions)) {
+				entries, err := json.Marshal(append([]NotifyEntry{}, versions[version]...))
 				if err != nil {
 					return nil, err
 				}
-				rows = append(rows, NotifyRow{kind, brand, version, data})
+				rows = append(rows, NotifyRow{kind, brand, version, entries})
 			}
 		}
 	}
-	slices.SortFunc(rows, func(a, b NotifyRow) int {
-		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Brand, b.Brand), cmp.Compare(a.Version, b.Version))
-	})
 	return rows, nil
 }
 
@@ -99,26 +95,19 @@ func (c NotifyConfig) Rows() ([]NotifyRow, error) {
 func NotifyConfigOf(rows []NotifyRow) (NotifyConfig, error) {
 	c := NotifyConfig{}
 	for _, r := range rows {
-		if err := c.add(r); err != nil {
-			return nil, err
+		var entries []NotifyEntry
+		if err := json.Unmarshal(r.Entries, &entries); err != nil {
+			return nil, fmt.Errorf("notification configuration of %s, %s, %s: %w", r.Kind, r.Brand, r.Version, err)
 		}
+		if c[r.Kind] == nil {
+			c[r.Kind] = map[string]map[string][]NotifyEntry{}
+		}
+		if c[r.Kind][r.Brand] == nil {
+			c[r.Kind][r.Brand] = map[string][]NotifyEntry{}
+		}
+		c[r.Kind][r.Brand][r.Version] = entries
 	}
 	return c, nil
-}
-
-func (c NotifyConfig) add(r NotifyRow) error {
-	var entries []NotifyEntry
-	if err := json.Unmarshal(r.Entries, &entries); err != nil {
-		return fmt.Errorf("notification configuration of %s, %s, %s: %w", r.Kind, r.Brand, r.Version, err)
-	}
-	if c[r.Kind] == nil {
-		c[r.Kind] = map[string]map[string][]NotifyEntry{}
-	}
-	if c[r.Kind][r.Brand] == nil {
-		c[r.Kind][r.Brand] = map[string][]NotifyEntry{}
-	}
-	c[r.Kind][r.Brand][r.Version] = entries
-	return nil
 }
 
 // Chart is a chart configuration: any JSON object that has an id.
@@ -143,19 +132,28 @@ func (c *Chart) UnmarshalJSON(data []byte) error {
 // Validate reports where and why c can't be imported. Whether the menus of
 // permissions exist is up to the store.
 func (c Content) Validate() error {
-	for _, check := range []func() error{c.checkVariables, c.checkMenus, c.checkPermissions, c.checkNotifications, c.checkCharts} {
-		if err := check(); err != nil {
-			return err
-		}
-	}
-	_, err := c.Savings()
+	_, _, err := c.Prepare()
 	return err
 }
 
-// Positions returns where an import puts the elements of a list; for adapters. have
-// holds the positions of all elements of the store by key. Those that the list
+// Prepare validates c, and returns its diagrams and notification configuration in the form
+// that adapters store.
+func (c Content) Prepare() (savings []Saving, notifications []NotifyRow, err error) {
+	for _, check := range []func() error{c.checkVariables, c.checkMenus, c.checkPermissions, c.checkCharts} {
+		if err := check(); err != nil {
+			return nil, nil, err
+		}
+	}
+	if notifications, err = c.notifications(); err == nil {
+		savings, err = c.savings()
+	}
+	return savings, notifications, err
+}
+
+// Positions returns the positions that an import gives to the elements of a list, by key;
+// for adapters. have holds those of all elements of the store. Elements that the list
 // replaces share out their positions in the order of the list, new ones follow.
-func Positions[T any](have map[string]int64, list []T, key func(T) string) []int64 {
+func Positions[T any](have map[string]int64, list []T, key func(T) string) map[string]int64 {
 	next := int64(0)
 	for _, position := range have {
 		next = max(next, position)
@@ -167,13 +165,13 @@ func Positions[T any](have map[string]int64, list []T, key func(T) string) []int
 		}
 	}
 	slices.Sort(own)
-	positions := make([]int64, len(list))
-	for i, element := range list {
+	positions := make(map[string]int64, len(list))
+	for _, element := range list {
 		if _, ok := have[key(element)]; ok {
-			positions[i], own = own[0], own[1:]
+			positions[key(element)], own = own[0], own[1:]
 		} else {
 			next++
-			positions[i] = next
+			positions[key(element)] = next
 		}
 	}
 	return positions
@@ -225,16 +223,16 @@ func (c Content) checkPermissions() error {
 	})
 }
 
-func (c Content) checkNotifications() error {
+func (c Content) notifications() ([]NotifyRow, error) {
 	rows, err := c.Notifications.Rows()
 	for _, r := range rows {
 		names := []string{"a device kind", r.Kind, "a brand", r.Brand, "a version", r.Version}
 		err = cmp.Or(err, short(names...), text(names...))
 	}
 	if err != nil {
-		return fmt.Errorf("notifications: %w", err)
+		return nil, fmt.Errorf("notifications: %w", err)
 	}
-	return nil
+	return rows, nil
 }
 
 func (c Content) checkCharts() error {
@@ -245,8 +243,7 @@ func (c Content) checkCharts() error {
 	})
 }
 
-// Savings returns the diagrams in the form that adapters store.
-func (c Content) Savings() ([]Saving, error) {
+func (c Content) savings() ([]Saving, error) {
 	savings := make([]Saving, len(c.Diagrams))
 	owner := map[Ref]int64{}
 	err := unique("diagrams", len(c.Diagrams), func(i int) (int64, error) {

@@ -13,14 +13,14 @@ type Histories interface {
 	// Seen returns the end of a log as it was last seen, the zero value if it never was.
 	Seen(ctx context.Context, log string) (Seen, error)
 
-	// See replaces what Seen returns, and reports false if that is not old any more.
-	// ErrInvalid if seen is not valid.
-	// What was seen of manifests is kept, but for those of entries behind the new end.
+	// See replaces old by seen, and reports whether old was stored. It keeps the number of
+	// the newest manifest, at most that of the new last entry. ErrInvalid if seen is not
+	// valid.
 	See(ctx context.Context, log string, old, seen Seen) (bool, error)
 
 	// SeeManifest records that the manifest of an entry was seen in its place in the store. It
-	// changes nothing if that of a newer one was, or if the log ends before the entry.
-	// ErrInvalid if the name of the log, or the number, can't be that of one.
+	// changes nothing if that of a newer entry was seen, or if the log ends before the entry.
+	// ErrInvalid if the name or the number is not valid.
 	SeeManifest(ctx context.Context, log string, entry int64) error
 }
 

@@ -126,6 +126,5 @@ func Micros(t time.Time) *int64 {
 	if t.IsZero() {
 		return nil
 	}
-	micros := t.UnixMicro()
-	return &micros
+	return new(t.UnixMicro())
 }

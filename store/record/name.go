@@ -30,8 +30,12 @@ func Storable(s string) bool {
 	return utf8.ValidString(s) && !strings.ContainsRune(s, 0)
 }
 
-// EmailKey returns the text by which e-mail addresses are compared.
+// EmailKey returns the text by which e-mail addresses are compared. That of an address
+// which is not Storable is not either.
 func EmailKey(email string) string {
+	if !utf8.ValidString(email) {
+		return email // ToLower would replace the bytes that are not UTF-8
+	}
 	return strings.ToLower(email)
 }
 

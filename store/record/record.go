@@ -63,8 +63,8 @@ func (e *ConflictError) Error() string {
 
 func (e *ConflictError) Unwrap() error { return ErrConflict }
 
-// StaleError names the present state of a diagram, of which another one was to be
-// replaced. It wraps ErrStale.
+// StaleError holds the current state of a diagram, which is not the one that a save meant to
+// replace. It wraps ErrStale.
 type StaleError struct {
 	Present DiagramState
 }
@@ -228,13 +228,13 @@ type Audits interface {
 	// LastAudits returns the newest rows of a schema, newest first.
 	LastAudits(ctx context.Context, schema string, limit int) ([]Audit, error)
 
-	// ForgetAudits deletes some of the rows of before a time, the oldest first, and
-	// returns how many: none once there are none left.
+	// ForgetAudits deletes some rows from before a time, the oldest first, and returns how
+	// many: 0 once none are left.
 	ForgetAudits(ctx context.Context, before time.Time) (int64, error)
 }
 
-// Writes lists databases of time series that a command has written to, so that servers know
-// what to read again.
+// Writes counts the writes of commands to databases of time series, so that servers know
+// which ones to read again.
 type Writes interface {
 	// Wrote counts a write to a database. ErrInvalid if no tenant could name it.
 	Wrote(ctx context.Context, tsName string) error
@@ -265,9 +265,8 @@ type Store interface {
 	// Ping returns ErrUnavailable if the store does not answer.
 	Ping(ctx context.Context) error
 
-	// TryWrite writes something of no meaning that needs room, about 64 KiB.
-	// ErrUnavailable if the store takes no write, because its disk is full or it is
-	// read-only.
+	// TryWrite writes about 64 KiB of no meaning. ErrUnavailable if that fails because the
+	// disk is full or the store is read-only.
 	TryWrite(ctx context.Context) error
 
 	// Close closes the store after the calls that are running.

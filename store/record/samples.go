@@ -1,8 +1,10 @@
 package record
 
 import (
+	"bytes"
 	"context"
 	"math"
+	"sort"
 )
 
 // Samples bound how many clients are recorded. Of a channel with more of them a sample
@@ -61,8 +63,7 @@ const MaxLevel Level = 30
 
 // Holds reports whether a sample of that level contains a client.
 func (l Level) Holds(id ClientID) bool {
-	below := l.Below()
-	return string(id[:]) < string(below)
+	return bytes.Compare(id[:], l.Below()) < 0
 }
 
 // Rate returns the share of clients that a sample of that level contains.
@@ -117,20 +118,15 @@ const leastOfNetwork = 10
 // most so many remain, 0 if that is below leastOfNetwork; for adapters. sizes are the
 // clients of each network.
 func MostOfNetwork(sizes []int, most int) int {
-	low, high := 0, most
-	for low < high {
-		middle, rows := (low+high+1)/2, 0
-		for _, n := range sizes {
-			rows += min(n, middle)
+	found := sort.Search(most, func(n int) bool {
+		rows := 0
+		for _, size := range sizes {
+			rows += min(size, n+1)
 		}
-		if rows <= most {
-			low = middle
-		} else {
-			high = middle - 1
-		}
-	}
-	if low < leastOfNetwork {
+		return rows > most
+	})
+	if found < leastOfNetwork {
 		return 0
 	}
-	return low
+	return found
 }

@@ -108,24 +108,22 @@ func (s Saving) Check(owners map[Ref]int64) error {
 	return nil
 }
 
-// Follow completes the state of a checked saving with the version after that of the state
-// which it replaces, nil for a new diagram. It returns false if the saving changes
-// nothing; replace says that objects which it does not name go. A *StaleError says that
-// another state should have been replaced.
-func (s *Saving) Follow(prior *Diagram, replace bool) (changed bool, err error) {
-	if prior == nil {
+// Follow completes the state of a checked saving: its version is the one after that of
+// prior, the diagram that it replaces, nil for a new one. If the saving changes nothing its
+// state becomes that of prior. replace says that objects which it does not name are removed.
+// A *StaleError says that the caller meant to replace another version.
+func (s *Saving) Follow(prior *Diagram, replace bool) error {
+	switch {
+	case prior == nil:
 		s.State.Diagram, s.State.Version = s.Diagram, 1
-		return true, nil
-	}
-	if s.State.Version != 0 && s.State.Version != prior.Version {
-		return false, &StaleError{prior.State()}
-	}
-	if !s.changes(prior, replace) {
+	case s.State.Version != 0 && s.State.Version != prior.Version:
+		return &StaleError{prior.State()}
+	case s.changes(prior, replace):
+		s.State.Version = prior.Version + 1
+	default:
 		s.State = prior.State()
-		return false, nil
 	}
-	s.State.Version = prior.Version + 1
-	return true, nil
+	return nil
 }
 
 func (s *Saving) changes(prior *Diagram, replace bool) bool {
@@ -136,17 +134,13 @@ func (s *Saving) changes(prior *Diagram, replace bool) bool {
 	if string(prior.Head()) != string(s.Head) || replace && len(members) != len(s.Rows) {
 		return true
 	}
-	for _, r := range s.Gone {
-		if _, ok := members[r]; ok {
-			return true
-		}
-	}
-	for _, r := range s.Rows {
-		if was, ok := members[r.Ref]; !ok || was != string(r.Members) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.Gone, func(r Ref) bool {
+		_, ok := members[r]
+		return ok
+	}) || slices.ContainsFunc(s.Rows, func(r Row) bool {
+		was, ok := members[r.Ref]
+		return !ok || was != string(r.Members)
+	})
 }
 
 // New returns how many objects need an id.

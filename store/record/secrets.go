@@ -5,17 +5,17 @@ import (
 	"fmt"
 )
 
-// Secrets keeps what several servers share and nobody else may know. What may not be read
-// in a copy of the records either the caller encrypts: see package vault.
+// Secrets keeps secrets that several servers share. The caller encrypts those that a copy of
+// the records must not reveal: see package vault.
 type Secrets interface {
-	// Secret returns what is kept under a name. ErrNotFound if there is nothing.
+	// Secret returns the value with a name. ErrNotFound if there is none.
 	Secret(ctx context.Context, name string) ([]byte, error)
 
-	// CreateSecret keeps a value under a name, unless there is one, and returns what is
-	// kept there.
+	// CreateSecret stores a value under a name, unless there is one, and returns the one
+	// that is stored.
 	CreateSecret(ctx context.Context, name string, value []byte) ([]byte, error)
 
-	// ReplaceSecret replaces a value, and reports false if another one is kept.
+	// ReplaceSecret replaces old by value, and reports whether old was stored.
 	ReplaceSecret(ctx context.Context, name string, old, value []byte) (bool, error)
 }
 
@@ -24,7 +24,7 @@ const (
 	maxSecret     = 64 << 10 // bytes
 )
 
-// ValidSecret reports why a value can't be kept under a name.
+// ValidSecret reports why a value can't be stored under a name.
 func ValidSecret(name string, value []byte) error {
 	switch {
 	case name == "" || len(name) > maxSecretName:

@@ -11,8 +11,8 @@ import (
 // copyBusy is how long a copy waits for a writer.
 const copyBusy = 10 * time.Second
 
-// Copy writes a file that holds what a database holds after some transaction, while
-// others read and write it. There must be no file at to yet.
+// Copy copies a database that others may read and write, as it is between two
+// transactions. There must be no file at to.
 func Copy(ctx context.Context, path, to string) error {
 	return with(path, func(db *sql.DB) error {
 		_, err := db.ExecContext(ctx, "VACUUM INTO ?", to)
@@ -20,13 +20,13 @@ func Copy(ctx context.Context, path, to string) error {
 	})
 }
 
-// Check returns an error if a file is not a sound database.
+// Check returns an error if a file is damaged or not a database.
 func Check(ctx context.Context, path string) error {
 	return with(path, func(db *sql.DB) error {
 		var found string
 		err := db.QueryRowContext(ctx, "PRAGMA integrity_check(1)").Scan(&found)
 		if err == nil && found != "ok" {
-			err = fmt.Errorf("it is not sound: %.200s", found)
+			err = fmt.Errorf("the database is damaged: %.200s", found)
 		}
 		return err
 	})

@@ -1,15 +1,14 @@
 // Package sqlitefile opens the SQLite files of the stores.
 //
-// A file has one connection that writes and a pool of connections that read. The
-// journal is a write-ahead log: readers neither wait for the writer nor see what
-// it has not committed. A writing transaction begins with the write lock, so that
-// none fails halfway because another process was faster.
+// A file has one connection for writing and a pool of connections for reading. The
+// journal is a write-ahead log: readers don't wait for the writer, and don't see what it
+// has not committed. A writing transaction takes the write lock when it begins, so that
+// none fails halfway because another process holds it.
 //
-// The structure of a file is a list of steps; its user_version counts those that
-// it has seen. Open applies the others under a lock on the file's name with .lock
-// appended, and refuses a file that a newer program has written. The lock file
-// stays; SQLite keeps its -wal and -shm files beside it. The write-ahead log, which grows
-// while somebody reads, is cut to 8 MiB once that has ended.
+// A list of steps builds up the structure of a file; user_version is the number of steps
+// applied. Open applies the others while it holds a lock on the file of the same name with
+// .lock appended, which is never removed. It refuses a file that a newer program has
+// written. The write-ahead log grows while a reader is active and is cut to 8 MiB afterwards.
 package sqlitefile
 
 import (
@@ -25,31 +24,31 @@ import (
 	_ "modernc.org/sqlite" // the driver
 )
 
-// ErrNewer says that a newer program has written the file.
+// ErrNewer says that the file has steps that this program does not know.
 var ErrNewer = errors.New("the file was written by a newer program")
 
 // Options are the settings of a file.
 type Options struct {
 	Steps   []string      // statements that build up the structure
 	Readers int           // connections that read
-	Lock    time.Duration // how long Open waits for another process
-	Busy    time.Duration // how long a writer waits for another process
-	Pragmas []string      // of all connections, such as synchronous(full)
+	Lock    time.Duration // how long Open waits for another process that opens the file
+	Busy    time.Duration // how long a transaction waits for another process that writes
+	Pragmas []string      // for all connections, such as synchronous(full)
 }
 
-// maxLog is what is left of a write-ahead log once it has been copied to the file, in
-// bytes: twice the length at which SQLite begins to copy it.
+// maxLog is the size in bytes that a write-ahead log keeps after it has been copied to the
+// file: twice the size at which SQLite begins to copy it.
 const maxLog = 8 << 20
 
 // File is an open file.
 type File struct {
 	Writer, Readers *sql.DB
 
-	probe string // the file that Room writes
+	probe string // path of the file that Room writes
 }
 
-// Open opens the file, makes it if its folder exists, and brings its structure up
-// to date.
+// Open opens a file, which it creates if there is none, and applies the missing steps. The
+// folder must exist.
 func Open(ctx context.Context, path string, opts Options) (*File, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -113,8 +112,8 @@ func migrate(ctx context.Context, db *sql.DB, steps []string) error {
 	return tx.Commit()
 }
 
-// Close waits for the calls that run and closes the file. Closing a nil File, as
-// a failed Open returns it, does nothing.
+// Close waits for the running calls and closes the file. Closing the nil File of a failed
+// Open does nothing.
 func (f *File) Close() error {
 	if f == nil {
 		return nil

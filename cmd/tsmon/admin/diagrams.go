@@ -301,7 +301,7 @@ func planSave(ctx context.Context, s record.Store, schema string, d record.Diagr
 	if err := saving.Check(owners); err != nil {
 		return record.DiagramState{}, err
 	}
-	_, err = saving.Follow(present, false)
+	err = saving.Follow(present, false)
 	return saving.State, err
 }
 

@@ -34,8 +34,8 @@ import (
 	"tsmon/store/object"
 )
 
-// Store is a folder of objects. Its methods may be called concurrently, even by several
-// processes on one machine.
+// Store is a folder of objects: an object.Store, which several processes on one machine may
+// use.
 type Store struct {
 	// LockWait bounds how long a Swap waits for other Swaps of the same key.
 	LockWait time.Duration
@@ -106,7 +106,6 @@ func (s *Store) present() error {
 	return nil
 }
 
-// Get implements object.Store.
 func (s *Store) Get(ctx context.Context, key string) (_ io.ReadCloser, _ object.Info, err error) {
 	defer s.explain("get", key, &err)
 	f, info, err := s.read(ctx, key)
@@ -116,7 +115,6 @@ func (s *Store) Get(ctx context.Context, key string) (_ io.ReadCloser, _ object.
 	return &body{object.Exactly(f, info.Size), f}, info, nil
 }
 
-// GetRange implements object.Store.
 func (s *Store) GetRange(ctx context.Context, key, etag string, offset, length int64) (_ io.ReadCloser, err error) {
 	defer s.explain("get a part of", key, &err)
 	f, info, err := s.read(ctx, key)
@@ -150,7 +148,6 @@ func (b *body) Close() error { return b.file.Close() }
 // Read: the caller limits and counts the bytes.
 func (b *body) SyscallConn() (syscall.RawConn, error) { return b.file.SyscallConn() }
 
-// Stat implements object.Store.
 func (s *Store) Stat(ctx context.Context, key string) (_ object.Info, err error) {
 	defer s.explain("stat", key, &err)
 	f, info, err := s.read(ctx, key)
@@ -160,7 +157,7 @@ func (s *Store) Stat(ctx context.Context, key string) (_ object.Info, err error)
 	return info, f.Close()
 }
 
-// Checksum implements object.Store. It reads the file.
+// Checksum reads the file.
 func (s *Store) Checksum(ctx context.Context, key string) (_ uint64, err error) {
 	defer s.explain("checksum", key, &err)
 	f, info, err := s.read(ctx, key)

@@ -17,12 +17,12 @@ type sourceError struct{ error }
 
 // explain maps an error of the file system and adds the operation and the key.
 func (s *Store) explain(op, key string, err *error) {
-	var source sourceError
+	if source, ok := errors.AsType[sourceError](*err); ok {
+		*err = source.error
+		return
+	}
 	switch {
 	case *err == nil:
-		return
-	case errors.As(*err, &source):
-		*err = source.error
 		return
 	case errors.Is(*err, fs.ErrNotExist):
 		*err = cmp.Or(s.present(), *err)

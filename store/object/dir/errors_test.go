@@ -59,7 +59,7 @@ func TestCompare(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer root.Close()
-		written, err := writeTemp(t.Context(), root, strings.NewReader("0123456789"), 10)
+		written, err := writeTemp(t.Context(), root, "a/b", strings.NewReader("0123456789"), 10)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,8 +13,7 @@ import (
 	"tsmon/store/object"
 )
 
-// List implements object.Store. It reads one folder at a time, and none that holds
-// only keys up to after.
+// List reads one folder at a time, and skips folders that hold only keys up to after.
 func (s *Store) List(ctx context.Context, prefix, after string) iter.Seq2[object.Info, error] {
 	return func(yield func(object.Info, error) bool) {
 		err := s.list(ctx, prefix, after, func(info object.Info) bool { return yield(info, nil) })
@@ -75,16 +74,13 @@ func (w walk) folder(ctx context.Context, folder string) error {
 // names reads the names in a folder in byte order of their keys: the names of folders
 // end with a slash, so that "a.b" sorts before "a/b". A missing folder has none.
 func (w walk) names(folder string) ([]string, error) {
+	var entries []fs.DirEntry
 	f, err := w.root.Open(path.Clean("./" + folder))
+	if err == nil {
+		defer f.Close()
+		entries, err = f.ReadDir(-1)
+	}
 	if errors.Is(err, fs.ErrNotExist) || isNotFolder(err) || isTooLong(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	entries, err := f.ReadDir(-1)
-	if isNotFolder(err) {
 		return nil, nil
 	}
 	if err != nil {
@@ -92,11 +88,11 @@ func (w walk) names(folder string) ([]string, error) {
 	}
 	var names []string
 	for _, e := range entries {
-		name := e.Name()
-		if e.IsDir() {
-			name += "/"
-		}
-		if object.ValidKey(folder+e.Name()) == nil && (e.IsDir() || e.Type().IsRegular()) {
+		switch name := e.Name(); {
+		case object.ValidKey(folder+name) != nil: // no object, and no part of one's key
+		case e.IsDir():
+			names = append(names, name+"/")
+		case e.Type().IsRegular():
 			names = append(names, name)
 		}
 	}

@@ -1,6 +1,7 @@
 package dir
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -24,20 +25,20 @@ const (
 	clockPrefix = private + "/clock-" // and that of an empty one that shows what time it is
 )
 
-// temp is a temporary file that holds a whole object.
+// temp is a temporary file that holds a whole object, which does not have its name yet.
 type temp struct {
 	root *os.Root
 	name string
-	desc object.Info
+	info object.Info
 }
 
-// writeTemp writes r to a temporary file, syncs it and compares what it reads back.
-// If it fails it leaves no file.
-func writeTemp(ctx context.Context, root *os.Root, r io.Reader, size int64) (*temp, error) {
+// writeTemp writes the object key to a temporary file, syncs it and compares what it reads
+// back. If it fails it leaves no file.
+func writeTemp(ctx context.Context, root *os.Root, key string, r io.Reader, size int64) (*temp, error) {
 	if err := makePrivate(root); err != nil {
 		return nil, err
 	}
-	t := &temp{root: root, name: tempPrefix + rand.Text()}
+	t := &temp{root: root, name: tempPrefix + rand.Text(), info: object.Info{Key: key}}
 	sum, err := t.fill(ctx, object.Exactly(r, size), size)
 	if err == nil {
 		err = t.compare(ctx, sum, size)
@@ -52,17 +53,14 @@ func writeTemp(ctx context.Context, root *os.Root, r io.Reader, size int64) (*te
 // makePrivate creates the folder of temporary files and locks, which must not be a
 // link.
 func makePrivate(root *os.Root) error {
-	fi, err := root.Lstat(private)
-	if err == nil && fi.IsDir() {
+	err := root.Mkdir(private, 0o755)
+	if err == nil {
 		return nil
 	}
-	if err := root.Mkdir(private, 0o755); err != nil {
-		if fi, again := root.Lstat(private); again == nil && fi.IsDir() {
-			return nil // another writer was faster
-		}
-		return fmt.Errorf("make folder %s: %w", private, err)
+	if fi, missing := root.Lstat(private); missing == nil && fi.IsDir() {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("make folder %s: %w", private, err)
 }
 
 // fill writes and syncs the file and returns the checksum of what r delivered.
@@ -76,10 +74,7 @@ func (t *temp) fill(ctx context.Context, r io.Reader, size int64) (uint64, error
 	if err == nil {
 		err = f.Sync()
 	}
-	if closing := f.Close(); err == nil {
-		err = closing
-	}
-	return sum.Sum64(), err
+	return sum.Sum64(), cmp.Or(err, f.Close())
 }
 
 // compare reads the file back and describes it.
@@ -89,21 +84,20 @@ func (t *temp) compare(ctx context.Context, sum uint64, size int64) error {
 		return err
 	}
 	defer f.Close()
-	if t.desc, err = describe(f, ""); err != nil {
+	if t.info, err = describe(f, t.info.Key); err != nil {
 		return err
 	}
 	back := crc64nvme.New()
 	if err := pour(ctx, back, f, size); err != nil {
 		return err
 	}
-	if t.desc.Size != size || back.Sum64() != sum {
+	if t.info.Size != size || back.Sum64() != sum {
 		return fmt.Errorf("%w: %d bytes with checksum %016x instead of %d with %016x",
-			object.ErrCorrupt, t.desc.Size, back.Sum64(), size, sum)
+			object.ErrCorrupt, t.info.Size, back.Sum64(), size, sum)
 	}
 	return nil
 }
 
-// Now implements object.Store.
 func (s *Store) Now(context.Context) (time.Time, error) {
 	root, err := s.open()
 	if errors.Is(err, fs.ErrNotExist) {
@@ -125,13 +119,6 @@ func (s *Store) Now(context.Context) (time.Time, error) {
 		return time.Time{}, fmt.Errorf("the time of the store: %w", translate(err))
 	}
 	return info.ModTime(), nil
-}
-
-// info describes the object as which the file is named key.
-func (t *temp) info(key string) object.Info {
-	info := t.desc
-	info.Key = key
-	return info
 }
 
 // discard removes the temporary name; sweep removes it later if that fails.
@@ -185,21 +172,14 @@ func syncFolder(root *os.Root, dir string) error {
 // sweep removes temporary files that were last written before a time. It ignores errors,
 // since users who may only read the store can't remove them.
 func sweep(root *os.Root, before time.Time) {
-	f, err := root.Open(private)
-	if err != nil {
-		return
-	}
-	defer f.Close()
-	names, _ := f.Readdirnames(-1)
-	for _, name := range names {
-		name = private + "/" + name
-		fi, err := root.Lstat(name)
-		if err == nil && (strings.HasPrefix(name, tempPrefix) || strings.HasPrefix(name, clockPrefix)) && olderThan(fi, before) {
+	entries, _ := fs.ReadDir(root.FS(), private)
+	for _, e := range entries {
+		name := private + "/" + e.Name()
+		if !strings.HasPrefix(name, tempPrefix) && !strings.HasPrefix(name, clockPrefix) {
+			continue
+		}
+		if fi, err := root.Lstat(name); err == nil && fi.Mode().IsRegular() && fi.ModTime().Before(before) {
 			root.Remove(name)
 		}
 	}
-}
-
-func olderThan(fi fs.FileInfo, t time.Time) bool {
-	return fi.Mode().IsRegular() && fi.ModTime().Before(t)
 }

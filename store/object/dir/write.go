@@ -18,7 +18,6 @@ import (
 	"tsmon/store/object"
 )
 
-// Create implements object.Store.
 func (s *Store) Create(ctx context.Context, key string, r io.Reader, size int64, _ object.Attributes) (_ object.Info, err error) {
 	defer s.explain("create", key, &err)
 	if err := errors.Join(ctx.Err(), object.ValidKey(key)); err != nil {
@@ -32,15 +31,14 @@ func (s *Store) Create(ctx context.Context, key string, r io.Reader, size int64,
 	if err := vacant(root, key); err != nil {
 		return object.Info{}, err
 	}
-	t, err := writeTemp(ctx, root, r, size)
+	t, err := writeTemp(ctx, root, key, r, size)
 	if err != nil {
 		return object.Info{}, err
 	}
 	defer t.discard()
-	return t.info(key), t.link(key)
+	return t.info, t.link()
 }
 
-// Swap implements object.Store.
 func (s *Store) Swap(ctx context.Context, key, etag string, data []byte, _ object.Attributes) (_ object.Info, err error) {
 	defer s.explain("swap", key, &err)
 	if err := errors.Join(ctx.Err(), object.ValidKey(key), swappable(data)); err != nil {
@@ -59,18 +57,18 @@ func (s *Store) Swap(ctx context.Context, key, etag string, data []byte, _ objec
 	if err := checkETag(root, key, etag); err != nil {
 		return object.Info{}, err
 	}
-	t, err := writeTemp(ctx, root, bytes.NewReader(data), int64(len(data)))
+	t, err := writeTemp(ctx, root, key, bytes.NewReader(data), int64(len(data)))
 	if err != nil {
 		return object.Info{}, err
 	}
 	defer t.discard()
 	if etag != "" {
-		return t.info(key), t.rename(key)
+		return t.info, t.rename()
 	}
-	if err = t.link(key); errors.Is(err, fs.ErrExist) {
+	if err = t.link(); errors.Is(err, fs.ErrExist) {
 		err = object.ErrChanged
 	}
-	return t.info(key), err
+	return t.info, err
 }
 
 func swappable(data []byte) error {
@@ -138,7 +136,8 @@ func (s *Store) lock(ctx context.Context, root *os.Root, key string) (unlock fun
 }
 
 // link gives the temporary file its name unless that is taken.
-func (t *temp) link(key string) error {
+func (t *temp) link() error {
+	key := t.info.Key
 	if err := t.root.MkdirAll(path.Dir(key), 0o755); err != nil {
 		return err
 	}
@@ -152,61 +151,52 @@ func (t *temp) link(key string) error {
 }
 
 // rename gives the temporary file its name and replaces what had it.
-func (t *temp) rename(key string) error {
-	if err := t.root.Rename(t.name, key); err != nil {
+func (t *temp) rename() error {
+	if err := t.root.Rename(t.name, t.info.Key); err != nil {
 		return err
 	}
-	return syncParents(t.root, key)
+	return syncParents(t.root, t.info.Key)
 }
 
-// Delete implements object.Store. Folders stay, since somebody may be about to write
-// into them. Each is synced once for all objects that follow each other in keys.
-func (s *Store) Delete(ctx context.Context, keys ...string) error {
-	for len(keys) > 0 {
-		folder, n := path.Dir(keys[0]), 1
-		for n < len(keys) && path.Dir(keys[n]) == folder {
-			n++
-		}
-		if err := s.remove(ctx, folder, keys[:n]); err != nil {
+// Delete leaves folders, since another process may be about to write into them.
+func (s *Store) Delete(ctx context.Context, keys ...string) (err error) {
+	if len(keys) == 0 {
+		return nil
+	}
+	key := ""
+	defer func() { s.explain("delete", key, &err) }()
+	for _, key = range keys {
+		if err := object.ValidKey(key); err != nil {
 			return err
 		}
-		keys = keys[n:]
 	}
-	return nil
-}
-
-// remove removes objects of one folder.
-func (s *Store) remove(ctx context.Context, folder string, keys []string) (err error) {
-	key := keys[0]
-	defer func() { s.explain("delete", key, &err) }()
 	root, err := s.open()
 	if errors.Is(err, fs.ErrNotExist) {
-		root, err = nil, nil // nothing was written yet
+		return ctx.Err() // nothing was written yet
 	}
 	if err != nil {
 		return err
 	}
-	if root != nil {
-		defer root.Close()
-	}
-	removed := false
+	defer root.Close()
+	changed := map[string]bool{}
 	for _, key = range keys {
-		if err := errors.Join(ctx.Err(), object.ValidKey(key)); err != nil {
-			return err
+		err := ctx.Err()
+		if err == nil {
+			_, err = lookUp(root, key)
 		}
-		if root == nil {
-			continue
-		}
-		if _, err = lookUp(root, key); err == nil {
+		if err == nil {
 			err = root.Remove(key)
 		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err == nil {
+			changed[path.Dir(key)] = true
+		} else if !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		removed = removed || err == nil
 	}
-	if !removed {
-		return nil
+	for folder := range changed {
+		if err := syncFolder(root, folder); err != nil {
+			return err
+		}
 	}
-	return syncFolder(root, folder)
+	return nil
 }

@@ -1,16 +1,18 @@
 package s3
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 
 	"github.com/minio/minio-go/v7"
 
 	"tsmon/store/object"
 )
 
-// Delete implements object.Store, a thousand keys a request.
+// Delete sends up to a thousand keys a request.
 func (s *Store) Delete(ctx context.Context, keys ...string) (err error) {
 	what := fmt.Sprintf("%d objects", len(keys))
 	if len(keys) == 1 {
@@ -30,27 +32,25 @@ func (s *Store) Delete(ctx context.Context, keys ...string) (err error) {
 			return err
 		}
 	}
-	ctx, stop := context.WithCancel(ctx)
-	defer stop() // also ends the sender if the library stops reading
-	doomed := make(chan minio.ObjectInfo)
-	go func() {
-		defer close(doomed)
+	results, err := s.core.RemoveObjectsWithIter(ctx, s.bucket, func(yield func(minio.ObjectInfo) bool) {
 		for _, key := range keys {
-			select {
-			case doomed <- minio.ObjectInfo{Key: s.path(key)}:
-			case <-ctx.Done():
+			if !yield(minio.ObjectInfo{Key: s.path(key)}) {
 				return
 			}
 		}
-	}()
+	}, minio.RemoveObjectsOptions{})
+	if err != nil {
+		return err
+	}
 	var failed error
-	for result := range s.core.RemoveObjects(ctx, s.bucket, doomed, minio.RemoveObjectsOptions{}) {
+	for result := range results {
+		if key, ok := errors.AsType[minio.ErrorResponse](result.Err); ok {
+			key.StatusCode = cmp.Or(key.StatusCode, http.StatusOK) // that of the answer about all keys
+			result.Err = key
+		}
 		if !isCode(result.Err, "NoSuchKey") {
-			failed = errors.Join(failed, result.Err)
+			failed = cmp.Or(failed, result.Err)
 		}
 	}
-	if failed == nil {
-		return ctx.Err()
-	}
-	return failed
+	return cmp.Or(failed, ctx.Err())
 }

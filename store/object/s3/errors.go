@@ -34,12 +34,12 @@ type sourceError struct{ error }
 // explain maps an error to the contract's and adds the operation and the key; refused
 // is the one for a failed condition.
 func (s *Store) explain(ctx context.Context, op, key string, err *error, refused error) {
-	var source sourceError
+	if source, ok := errors.AsType[sourceError](*err); ok {
+		*err = source.error
+		return
+	}
 	switch {
 	case *err == nil:
-		return
-	case errors.As(*err, &source):
-		*err = source.error
 		return
 	case ctx.Err() != nil && isCancelled(*err):
 		*err = ctx.Err()
@@ -58,19 +58,16 @@ func isCancelled(err error) bool {
 
 // translate maps what the client library returns to the errors of the contract.
 func (s *Store) translate(err error) error {
-	var answer minio.ErrorResponse
-	if errors.As(err, &answer) {
+	if answer, ok := errors.AsType[minio.ErrorResponse](err); ok {
 		return s.answered(answer)
 	}
-	var certificate *tls.CertificateVerificationError
-	if errors.As(err, &certificate) {
+	if certificate, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return fmt.Errorf("%s: the server is not to be trusted: %w", s.endpoint, certificate.Err)
 	}
 	if isMalformed(err) {
 		return fmt.Errorf("%s: %w", s.place(), errUnlike)
 	}
-	var request *url.Error
-	if errors.As(err, &request) {
+	if request, ok := errors.AsType[*url.Error](err); ok {
 		err = request.Err
 	} else if !isConnection(err) {
 		return err
@@ -80,15 +77,15 @@ func (s *Store) translate(err error) error {
 
 // isConnection reports whether an error is one of the connection.
 func isConnection(err error) bool {
-	var ne net.Error
-	return errors.As(err, &ne) || errors.Is(err, errHungUp) || errors.Is(err, io.ErrUnexpectedEOF)
+	_, network := errors.AsType[net.Error](err)
+	return network || errors.Is(err, errHungUp) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 // isMalformed reports whether an answer was not the XML that was expected.
 func isMalformed(err error) bool {
-	var syntax *xml.SyntaxError
-	var other xml.UnmarshalError
-	return errors.As(err, &syntax) || errors.As(err, &other) || errors.Is(err, io.EOF) || errors.Is(err, errUnlike)
+	_, syntax := errors.AsType[*xml.SyntaxError](err)
+	_, other := errors.AsType[xml.UnmarshalError](err)
+	return syntax || other || errors.Is(err, io.EOF) || errors.Is(err, errUnlike)
 }
 
 // codes are the S3 error codes that say more than the status they come with,

@@ -208,6 +208,18 @@ func TestOtherRegion(t *testing.T) {
 	}
 }
 
+// TestDeleteRefused refuses one key of several, in an answer of status 200.
+func TestDeleteRefused(t *testing.T) {
+	s := serving(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			io.WriteString(w, `<DeleteResult><Deleted><Key>prefix/a</Key></Deleted><Error><Key>prefix/b</Key><Code>AccessDenied</Code></Error></DeleteResult>`)
+		}
+	})
+	if err := s.Delete(t.Context(), "a", "b"); !errors.Is(err, fs.ErrPermission) {
+		t.Errorf("the error is %v", err)
+	}
+}
+
 func TestEndlessList(t *testing.T) {
 	s := serving(t, func(w http.ResponseWriter, r *http.Request) {
 		io.WriteString(w, "<ListBucketResult>")

@@ -42,8 +42,7 @@ func OpenPresigner(rawURL, endpoint string, limits Limits) (object.Presigner, er
 // notShared makes the store answer that no shared cache may keep the object.
 var notShared = url.Values{"response-cache-control": {"private"}}
 
-// Presign implements object.Presigner. It makes no request, unless Amazon has to be
-// asked for the bucket's region.
+// Presign makes no request, unless it has to ask Amazon for the bucket's region.
 func (s *Store) Presign(ctx context.Context, key string, life time.Duration) (_ *url.URL, err error) {
 	defer s.explain(ctx, "presign", key, &err, nil)
 	if err := errors.Join(ctx.Err(), object.ValidKey(key)); err != nil {

@@ -13,7 +13,6 @@ import (
 
 var _ object.Protector = (*Store)(nil)
 
-// Protection implements object.Protector.
 func (s *Store) Protection(ctx context.Context, prefix string) (p object.Protection, err error) {
 	defer s.explain(ctx, "ask for the versions of", prefix, &err, nil)
 	versions, err := s.core.GetBucketVersioning(ctx, s.bucket)

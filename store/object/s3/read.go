@@ -20,7 +20,6 @@ import (
 	"tsmon/store/object"
 )
 
-// Get implements object.Store.
 func (s *Store) Get(ctx context.Context, key string) (_ io.ReadCloser, _ object.Info, err error) {
 	defer s.explain(ctx, "get", key, &err, nil)
 	return s.get(ctx, key)
@@ -42,7 +41,6 @@ func (s *Store) get(ctx context.Context, key string) (io.ReadCloser, object.Info
 	return &body{object.Exactly(raw, info.Size), raw, s}, info, nil
 }
 
-// GetRange implements object.Store.
 func (s *Store) GetRange(ctx context.Context, key, etag string, offset, length int64) (_ io.ReadCloser, err error) {
 	defer s.explain(ctx, "get a part of", key, &err, object.ErrChanged)
 	if err := object.ValidKey(key); err != nil {
@@ -102,14 +100,12 @@ func describe(key string, o minio.ObjectInfo) (object.Info, error) {
 	return object.Info{Key: key, Size: o.Size, ETag: o.ETag, ModTime: o.LastModified}, nil
 }
 
-// Stat implements object.Store.
 func (s *Store) Stat(ctx context.Context, key string) (info object.Info, err error) {
 	defer s.explain(ctx, "stat", key, &err, nil)
 	_, info, err = s.head(ctx, key)
 	return info, err
 }
 
-// Checksum implements object.Store.
 func (s *Store) Checksum(ctx context.Context, key string) (_ uint64, err error) {
 	defer s.explain(ctx, "checksum", key, &err, nil)
 	o, _, err := s.head(ctx, key)
@@ -148,8 +144,8 @@ func (s *Store) head(ctx context.Context, key string) (minio.ObjectInfo, object.
 }
 
 func isCode(err error, code string) bool {
-	var answer minio.ErrorResponse
-	return errors.As(err, &answer) && answer.Code == code
+	answer, ok := errors.AsType[minio.ErrorResponse](err)
+	return ok && answer.Code == code
 }
 
 // bucketFirst returns the error of a request, after checking, for a missing key, that
@@ -164,7 +160,7 @@ func (s *Store) bucketFirst(ctx context.Context, err error) error {
 	return cmp.Or(s.bucketErr(ctx), err)
 }
 
-// Now implements object.Store. It makes a request unless another one was answered lately.
+// Now makes a request unless another one was answered in the last seconds.
 func (s *Store) Now(ctx context.Context) (_ time.Time, err error) {
 	defer s.explain(ctx, "tell the time of", "", &err, nil)
 	now, ok := s.wire.now()
@@ -196,7 +192,6 @@ func (s *Store) bucketErr(ctx context.Context) error {
 	return nil
 }
 
-// List implements object.Store.
 func (s *Store) List(ctx context.Context, prefix, after string) iter.Seq2[object.Info, error] {
 	return func(yield func(object.Info, error) bool) {
 		err := s.list(ctx, prefix, after, func(info object.Info) bool { return yield(info, nil) })

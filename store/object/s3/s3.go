@@ -52,7 +52,8 @@ func (l Limits) orDefaults() Limits {
 	}
 }
 
-// Store is a prefix of a bucket. Its methods may be called concurrently.
+// Store is a prefix of a bucket: an object.Store, object.Presigner, object.Protector and
+// object.Uploads.
 type Store struct {
 	location
 	core     *minio.Core

@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -119,41 +118,28 @@ func proxy(r *http.Request) (*url.URL, error) {
 // that retries do not multiply the wait.
 type dialer struct {
 	net.Dialer
-	stall time.Duration
+	stall    time.Duration
+	timedOut atomic.Pointer[timeout] // nil before the first
+}
 
-	mu    sync.Mutex
-	err   error // of the last dial, if it timed out
+// timeout is the error of a dial, to be returned for a while.
+type timeout struct {
+	err   error
 	until time.Time
 }
 
 func (d *dialer) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	if err := d.lately(); err != nil {
-		return nil, err
+	if last := d.timedOut.Load(); last != nil && time.Now().Before(last.until) {
+		return nil, last.err
 	}
 	conn, err := d.Dialer.DialContext(ctx, network, address)
 	if err != nil {
-		d.remember(ctx, err)
+		if ne, ok := errors.AsType[net.Error](err); ok && ne.Timeout() && ctx.Err() == nil {
+			d.timedOut.Store(&timeout{err, time.Now().Add(d.Timeout)})
+		}
 		return nil, err
 	}
 	return &movingConn{Conn: conn, stall: d.stall}, nil
-}
-
-func (d *dialer) lately() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if time.Now().After(d.until) {
-		return nil
-	}
-	return d.err
-}
-
-func (d *dialer) remember(ctx context.Context, err error) {
-	var ne net.Error
-	if ctx.Err() == nil && errors.As(err, &ne) && ne.Timeout() {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		d.err, d.until = err, time.Now().Add(d.Timeout)
-	}
 }
 
 // movingConn fails if no bytes move for a while. Writing extends the reader's deadline

@@ -9,9 +9,9 @@ import (
 
 var _ object.Uploads = (*Store)(nil)
 
-// Unfinished implements object.Uploads. It lists those of the whole bucket, because for a
-// prefix MinIO returns only those of the key that equals it. MinIO forgets uploads when it is
-// restarted, and removes them itself after a day.
+// Unfinished lists the uploads of the whole bucket: given a prefix, MinIO returns only those
+// of the key that equals it. MinIO forgets uploads when it restarts, and removes their data
+// itself after a day.
 func (s *Store) Unfinished(ctx context.Context, prefix string) (found []object.Upload, err error) {
 	defer s.explain(ctx, "list unfinished uploads of", prefix, &err, nil)
 	key, id := "", ""
@@ -33,7 +33,6 @@ func (s *Store) Unfinished(ctx context.Context, prefix string) (found []object.U
 	return found, nil
 }
 
-// Abort implements object.Uploads.
 func (s *Store) Abort(ctx context.Context, uploads ...object.Upload) error {
 	for _, u := range uploads {
 		if err := s.abortOne(ctx, u); err != nil {

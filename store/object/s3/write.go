@@ -18,7 +18,6 @@ import (
 	"tsmon/store/object"
 )
 
-// Create implements object.Store.
 func (s *Store) Create(ctx context.Context, key string, r io.Reader, size int64, attrs object.Attributes) (_ object.Info, err error) {
 	defer s.explain(ctx, "create", key, &err, fs.ErrExist)
 	if err := errors.Join(ctx.Err(), object.ValidKey(key), uploadable(size)); err != nil {
@@ -32,11 +31,7 @@ func (s *Store) Create(ctx context.Context, key string, r io.Reader, size int64,
 	if err != nil {
 		return object.Info{}, err
 	}
-	o, info, err := s.head(ctx, key)
-	if err != nil {
-		return object.Info{}, unverified(err)
-	}
-	return info, s.compare(ctx, key, o, size, sum)
+	return s.verify(ctx, key, "", size, sum)
 }
 
 // createSmall sends the object in one request and returns its checksum.
@@ -55,7 +50,6 @@ func (s *Store) createSmall(ctx context.Context, key string, r io.Reader, size i
 	return sum, err
 }
 
-// Swap implements object.Store.
 func (s *Store) Swap(ctx context.Context, key, etag string, data []byte, attrs object.Attributes) (_ object.Info, err error) {
 	defer s.explain(ctx, "swap", key, &err, object.ErrChanged)
 	if err := errors.Join(ctx.Err(), object.ValidKey(key), swappable(etag, data)); err != nil {
@@ -74,14 +68,7 @@ func (s *Store) Swap(ctx context.Context, key, etag string, data []byte, attrs o
 	if err != nil {
 		return object.Info{}, err
 	}
-	o, info, err := s.head(ctx, key)
-	if err != nil {
-		return object.Info{}, unverified(err)
-	}
-	if info.ETag != written {
-		return object.Info{}, object.ErrChanged // by somebody else, since
-	}
-	return info, s.compare(ctx, key, o, int64(len(data)), sum)
+	return s.verify(ctx, key, written, int64(len(data)), sum)
 }
 
 func swappable(etag string, data []byte) error {
@@ -96,12 +83,11 @@ func swappable(etag string, data []byte) error {
 
 // put sends data in one request and returns its checksum and its ETag.
 func (s *Store) put(ctx context.Context, key string, data []byte, opts minio.PutObjectOptions) (sum uint64, etag string, err error) {
-	h := crc64nvme.New()
-	h.Write(data)
-	opts.UserMetadata = map[string]string{checksumHeader: encode(h.Sum64())}
+	sum = crc64nvme.Checksum(data)
+	opts.UserMetadata = map[string]string{checksumHeader: encode(sum)}
 	digest := sha256.Sum256(data)
 	info, err := s.core.PutObject(ctx, s.bucket, s.path(key), bytes.NewReader(data), int64(len(data)), "", hex.EncodeToString(digest[:]), opts)
-	return h.Sum64(), info.ETag, s.bucketFirst(ctx, err)
+	return sum, info.ETag, s.bucketFirst(ctx, err)
 }
 
 const (
@@ -120,25 +106,28 @@ func putOptions(attrs object.Attributes) minio.PutObjectOptions {
 	return minio.PutObjectOptions{ContentType: attrs.ContentType, CacheControl: attrs.CacheControl, DisableContentSha256: true}
 }
 
-// compare returns object.ErrCorrupt unless the store holds what was sent.
-func (s *Store) compare(ctx context.Context, key string, o minio.ObjectInfo, size int64, sum uint64) error {
-	stored, err := s.checksum(ctx, key, o)
-	if err != nil {
-		return unverified(err)
+// verify returns object.ErrCorrupt unless the store holds what was sent, and
+// object.ErrChanged if the object has another ETag by now than the one written, where that
+// is not empty.
+func (s *Store) verify(ctx context.Context, key, written string, size int64, sum uint64) (object.Info, error) {
+	var stored uint64
+	o, info, err := s.head(ctx, key)
+	if err == nil && written != "" && info.ETag != written {
+		return object.Info{}, object.ErrChanged
 	}
-	if o.Size != size || stored != sum {
-		return fmt.Errorf("%s: %w: %d bytes with checksum %016x instead of %d with %016x",
+	if err == nil {
+		stored, err = s.checksum(ctx, key, o)
+	}
+	switch {
+	case isCode(err, "NoSuchKey"):
+		return object.Info{}, fmt.Errorf("%w: it accepted them and has lost them", object.ErrCorrupt)
+	case err != nil:
+		return object.Info{}, err
+	case o.Size != size || stored != sum:
+		return object.Info{}, fmt.Errorf("%s: %w: %d bytes with checksum %016x instead of %d with %016x",
 			s.place(), object.ErrCorrupt, o.Size, stored, size, sum)
 	}
-	return nil
-}
-
-// unverified maps the error of reading an object that was just written.
-func unverified(err error) error {
-	if isCode(err, "NoSuchKey") {
-		return fmt.Errorf("%w: it accepted them and has lost them", object.ErrCorrupt)
-	}
-	return err
+	return info, nil
 }
 
 // fill reads len(buf) bytes of r, and for the last part also its end.

@@ -13,14 +13,14 @@ import (
 	"tsmon/store/record/sqlstore"
 )
 
-// central is the scope of the migrations of the schema of that name; each
-// tenant's schema is a scope too.
+// central is a scope of migrations: the schema of that name. The schema of each tenant is
+// another scope.
 const central = "tsmon"
 
-// room leaves space in the pages of clients for new versions of their rows. No index has a
-// column that changes, so PostgreSQL reuses that space at once, without a vacuum. What Sweep
-// and Forget delete is reused after a vacuum, which doesn't wait until a fifth of the table
-// is dead.
+// room leaves space in the pages of clients for new versions of their rows. No indexed
+// column changes, so PostgreSQL reuses that space without a vacuum. It reuses what Sweep and
+// Forget delete after a vacuum, which runs earlier than by default, when a twentieth of the
+// rows is dead.
 const room = `ALTER TABLE tsmon.clients SET (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05);
 	ALTER TABLE tsmon.tries SET (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05)`
 
@@ -39,15 +39,15 @@ func steps(scope string) ([]string, error) {
 
 const lockKey = 0x74736d6f6e // "tsmon"
 
-// locked runs f with a connection while it holds the lock that all migrations of
-// the database take turns by. The wait is in the server.
+// locked runs f while its connection holds the advisory lock of migrations. The server
+// makes it wait for the lock.
 func (s *server) locked(ctx context.Context, f func(c *pgx.Conn) error) error {
 	return s.pool.AcquireFunc(ctx, func(c *pgxpool.Conn) error {
 		if _, err := c.Exec(ctx, `SELECT pg_catalog.pg_advisory_lock($1)`, int64(lockKey)); err != nil {
 			return err
 		}
 		err := f(c.Conn())
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.limits.Connect)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), connectTime)
 		defer cancel()
 		if _, unlockErr := c.Exec(ctx, `SELECT pg_catalog.pg_advisory_unlock($1)`, int64(lockKey)); unlockErr != nil {
 			_ = c.Conn().Close(ctx) // which unlocks too
@@ -84,10 +84,9 @@ func (s *server) migrateAll(ctx context.Context) error {
 	})
 }
 
-// CreateSchema implements sqlstore.Database. record.ErrExists if the database holds
-// another schema of that name.
+// CreateSchema returns record.ErrExists if the database holds another schema of that name.
 func (s *server) CreateSchema(ctx context.Context, schema string) error {
-	ctx, cancel := context.WithTimeout(ctx, s.limits.Migrate)
+	ctx, cancel := context.WithTimeout(ctx, migrateTime)
 	defer cancel()
 	if err := s.prepare(ctx); err != nil {
 		return err
@@ -97,9 +96,8 @@ func (s *server) CreateSchema(ctx context.Context, schema string) error {
 	})
 }
 
-// Drop implements sqlstore.Database. It first locks all tables, and gives way where one
-// is not free soon: it lets go of them long before the server looks for a deadlock, which
-// is after a second, so that nobody's call is the victim of one.
+// Drop first locks all tables, and waits for each only briefly. The server looks for
+// deadlocks after a second, and would cancel a call of somebody else.
 func (s *server) Drop(b *sqlstore.Batch, schema string) error {
 	tables, err := sqlstore.Tables()
 	var drop sqlstore.Batch
@@ -112,8 +110,8 @@ func (s *server) Drop(b *sqlstore.Batch, schema string) error {
 	return err
 }
 
-// createVersions makes the table of the scopes' versions. Where it exists the
-// user may lack the right to make it.
+// createVersions creates the table of versions, unless it exists: the user may lack the
+// right to create one.
 func createVersions(ctx context.Context, c *pgx.Conn) error {
 	var exists bool
 	err := c.QueryRow(ctx, `SELECT pg_catalog.to_regclass('tsmon.migrations') IS NOT NULL`).Scan(&exists)
@@ -125,8 +123,8 @@ func createVersions(ctx context.Context, c *pgx.Conn) error {
 	return err
 }
 
-// migrate applies the steps that a scope lacks, each with its version in one
-// transaction. The caller holds the lock.
+// migrate applies the missing steps of a scope, each in a transaction with its version. The
+// caller holds the lock.
 func migrate(ctx context.Context, c *pgx.Conn, scope string) error {
 	all, err := steps(scope)
 	if err != nil {

@@ -1,19 +1,20 @@
 // Package postgres keeps records in PostgreSQL, each tenant in a schema of its name.
 //
-// All data of a tenant, its users included, is in its schema, so that a tenant can be
-// dumped, restored or dropped as one thing. The schema tsmon holds the rest: the list
-// of tenants, the audit log, which outlives tenants, the clients of updates, and the
-// versions of all schemas. Every statement names its schema, quoted by the driver; the
-// search_path does not matter. A schema that is not in the list of tenants is never
-// touched, and CreateTenant does not adopt one.
+// The schema of a tenant holds all its data, its users included, so that the tenant can be
+// dumped, restored or dropped as a whole. The schema tsmon holds the list of tenants, the
+// audit log, which outlives tenants, the clients of updates, and the versions of all
+// schemas. Every statement names its schema, quoted by the driver; the search_path does not
+// matter. The store does not touch a schema that is not in the list of tenants, and
+// CreateTenant does not adopt one.
 //
 // JSON is stored as json, since jsonb would change it. Writers of diagrams and contents
-// lock the row of the tenant's counters and take two round trips: to lock and read,
-// then to write and commit. Writers of clients lock rows in the order of their keys.
+// lock the row of the tenant's counters and make two round trips: the first locks and
+// reads, the second writes and commits. Writers of clients lock rows in the order of their
+// keys.
 //
-// Open makes no connection. Migrate, or the first call that reaches the server, brings
-// all schemas up to date under an advisory lock. While the server is away calls fail
-// with ErrUnavailable.
+// Open does not connect. Migrate, or the first call that reaches the server, brings all
+// schemas up to date under an advisory lock. Calls fail with ErrUnavailable while the
+// server can't be reached.
 package postgres
 
 import (
@@ -26,31 +27,24 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/sync/semaphore"
 
 	"tsmon/store/record"
 	"tsmon/store/record/sqlstore"
 )
 
-// Limits bound what a store uses. A zero field stands for the value named
-// beside it.
+// Limits bound what a store uses. A zero field means the value beside it.
 type Limits struct {
-	Call    time.Duration // of each call of the contract, 10 s
-	Connect time.Duration // to make a connection, 5 s
-	Migrate time.Duration // of Migrate and CreateTenant, 2 min
-	Conns   int32         // connections, 10
+	Call  time.Duration // of each call of the contract, 10 s
+	Conns int32         // connections, 10
 }
 
-func (l Limits) orDefaults() Limits {
-	return Limits{
-		Call:    cmp.Or(l.Call, 10*time.Second),
-		Connect: cmp.Or(l.Connect, 5*time.Second),
-		Migrate: cmp.Or(l.Migrate, 2*time.Minute),
-		Conns:   cmp.Or(l.Conns, 10),
-	}
-}
+const (
+	connectTime = 5 * time.Second // to make a connection
+	migrateTime = 2 * time.Minute // of Migrate and CreateTenant
+)
 
 // Store is a database of records.
 type Store struct {
@@ -62,9 +56,8 @@ var _ record.Store = (*Store)(nil)
 
 // server is the sqlstore.Database.
 type server struct {
-	limits   Limits
 	pool     *pgxpool.Pool
-	turn     chan struct{} // holds a value while this process migrates
+	turn     *semaphore.Weighted // of 1, held while this process migrates
 	migrated atomic.Bool
 }
 
@@ -78,19 +71,17 @@ func Open(url string, limits Limits) (*Store, error) {
 }
 
 func open(config *pgxpool.Config, limits Limits) (*Store, error) {
-	limits = limits.orDefaults()
-	config.MaxConns = limits.Conns
+	config.MaxConns = cmp.Or(limits.Conns, 10)
 	config.MinConns = 0
-	config.ConnConfig.ConnectTimeout = limits.Connect
+	config.ConnConfig.ConnectTimeout = connectTime
 	pool, err := pgxpool.NewWithConfig(context.Background(), config) // connects to nothing
 	if err != nil {
 		return nil, fmt.Errorf("records: %w", err)
 	}
-	s := &server{limits: limits, pool: pool, turn: make(chan struct{}, 1)}
-	return &Store{sqlstore.New(s, s.limits.Call), s}, nil
+	s := &server{pool: pool, turn: semaphore.NewWeighted(1)}
+	return &Store{sqlstore.New(s, cmp.Or(limits.Call, 10*time.Second)), s}, nil
 }
 
-// Close implements record.Store.
 func (s *server) Close() error {
 	s.pool.Close()
 	return nil
@@ -98,15 +89,15 @@ func (s *server) Close() error {
 
 // Migrate brings all schemas up to date. The first call of the store does so too.
 func (s *server) Migrate(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, s.limits.Migrate)
+	ctx, cancel := context.WithTimeout(ctx, migrateTime)
 	defer cancel()
 	if err := s.prepare(ctx); err != nil {
-		return fmt.Errorf("prepare records: %w", s.Translate(ctx, err))
+		return fmt.Errorf("prepare records: %w", sqlstore.Translate(ctx, s, err))
 	}
 	return nil
 }
 
-// prepare migrates once.
+// prepare brings all schemas up to date, once.
 func (s *server) prepare(ctx context.Context) error {
 	if s.migrated.Load() {
 		return nil
@@ -123,46 +114,25 @@ func (s *server) prepare(ctx context.Context) error {
 	})
 }
 
-// inTurn makes this process wait for the lock of migrations with one connection only.
+// inTurn runs one f at a time, so that only one connection of this process waits for the
+// lock of migrations.
 func (s *server) inTurn(ctx context.Context, f func() error) error {
-	select {
-	case s.turn <- struct{}{}:
-		defer func() { <-s.turn }()
-		return f()
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := s.turn.Acquire(ctx, 1); err != nil {
+		return err
 	}
+	defer s.turn.Release(1)
+	return f()
 }
 
-// Translate implements sqlstore.Database.
-func (s *server) Translate(ctx context.Context, err error) error {
-	var pg *pgconn.PgError
-	switch {
-	case errors.Is(err, pgx.ErrNoRows):
-		return record.ErrNotFound
-	case errors.Is(ctx.Err(), context.Canceled) || errors.Is(err, context.Canceled):
-		return context.Canceled
-	case ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("%w: %w", record.ErrUnavailable, context.DeadlineExceeded)
-	case isLost(err):
-		s.pool.Reset() // the other connections are as dead
+func (s *server) Translate(err error) error {
+	if isLost(err) {
+		s.pool.Reset() // the other connections are lost too
 		return fmt.Errorf("%w: %w", record.ErrUnavailable, err)
-	case errors.As(err, &pg):
-		return kind(pg, err)
 	}
-	return err
-}
-
-// isLost reports whether there is no connection to the server.
-func isLost(err error) bool {
-	var refused *pgconn.ConnectError
-	var network net.Error
-	return errors.As(err, &refused) || errors.As(err, &network) || pgconn.SafeToRetry(err) ||
-		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
-}
-
-// kind maps the error codes of the server.
-func kind(pg *pgconn.PgError, err error) error {
+	pg, ok := errors.AsType[*pgconn.PgError](err)
+	if !ok {
+		return err
+	}
 	switch pg.Code {
 	case "42P01", "3F000": // undefined table, undefined schema
 		return fmt.Errorf("%w: %w", record.ErrNotFound, err)
@@ -178,4 +148,11 @@ func kind(pg *pgconn.PgError, err error) error {
 		return fmt.Errorf("%w: %w", record.ErrUnavailable, err)
 	}
 	return err
+}
+
+// isLost reports whether there is no connection to the server.
+func isLost(err error) bool {
+	_, refused := errors.AsType[*pgconn.ConnectError](err)
+	_, network := errors.AsType[net.Error](err)
+	return refused || network || pgconn.SafeToRetry(err) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }

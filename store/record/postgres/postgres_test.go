@@ -326,7 +326,7 @@ func testRestart(t *testing.T, server *servertest.Postgres) {
 	s := connect(t, server.Database(), Limits{})
 	makeTenant(t, s, "a")
 	var idle []*pgxpool.Conn
-	for range s.limits.Conns {
+	for range s.pool.Config().MaxConns {
 		c, err := s.pool.Acquire(t.Context())
 		if err != nil {
 			t.Fatal(err)

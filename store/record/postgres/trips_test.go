@@ -11,6 +11,7 @@ import (
 
 	"tsmon/store/record"
 	"tsmon/store/record/recordtest"
+	"tsmon/store/record/sqlstore"
 	"tsmon/store/servertest"
 )
 
@@ -112,7 +113,7 @@ func testTrips(t *testing.T, server *servertest.Postgres) {
 // write between them.
 func testForgetInPieces(t *testing.T, server *servertest.Postgres) {
 	s, trips := counted(t, server.Database())
-	if err := s.Sight(t.Context(), recordtest.Sightings(2*forgetPiece+1)); err != nil {
+	if err := s.Sight(t.Context(), recordtest.Sightings(2*sqlstore.Piece+1)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.ForgetClients(t.Context(), time.Time{}); err != nil { // the connection knows the statements
@@ -120,7 +121,7 @@ func testForgetInPieces(t *testing.T, server *servertest.Postgres) {
 	}
 	before := trips.n.Load()
 	n, err := s.ForgetClients(t.Context(), time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC))
-	if made := trips.n.Load() - before; n != 2*(2*forgetPiece+1) || err != nil || made != 4 { // three pieces, and the samples
+	if made := trips.n.Load() - before; n != 2*(2*sqlstore.Piece+1) || err != nil || made != 4 { // three pieces, and the samples
 		t.Errorf("%d rows are gone in %d round trips, %v", n, made, err)
 	}
 }

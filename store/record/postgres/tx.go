@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,7 +15,7 @@ import (
 	"tsmon/store/record/sqlstore"
 )
 
-// tx is a transaction. It begins with the first batch; a single statement needs none.
+// tx is a transaction. It begins with the first batch, unless that is a single statement.
 type tx struct {
 	*pgxpool.Conn
 	mode   sqlstore.Mode
@@ -24,7 +23,6 @@ type tx struct {
 	begun  bool
 }
 
-// Begin implements sqlstore.Database.
 func (s *server) Begin(ctx context.Context, mode sqlstore.Mode, schema string) (sqlstore.Tx, error) {
 	if err := s.prepare(ctx); err != nil {
 		return nil, err
@@ -36,7 +34,7 @@ func (s *server) Begin(ctx context.Context, mode sqlstore.Mode, schema string) (
 	return &tx{Conn: c, mode: mode, schema: pgx.Identifier{schema}.Sanitize()}, nil
 }
 
-// Close implements sqlstore.Tx. The pool closes connections with an open transaction.
+// Close rolls back. The pool closes a connection whose transaction remains open.
 func (t *tx) Close() {
 	if t.Conn.Conn().PgConn().TxStatus() != 'I' {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
@@ -46,7 +44,6 @@ func (t *tx) Close() {
 	t.Release()
 }
 
-// Send implements sqlstore.Tx.
 func (t *tx) Send(ctx context.Context, b *sqlstore.Batch, last bool) error {
 	var batch pgx.Batch
 	if !t.begun && (!last || len(b.Statements) > 1) {
@@ -68,8 +65,8 @@ func (t *tx) Send(ctx context.Context, b *sqlstore.Batch, last bool) error {
 	return t.SendBatch(ctx, &batch).Close()
 }
 
-// begin begins the transaction. Where another batch follows, a timeout releases the
-// locks if this process disappears.
+// begin begins the transaction. If another batch follows, a timeout releases the locks in
+// case this process disappears.
 func (t *tx) begin(batch *pgx.Batch, last bool) {
 	t.begun = true
 	if t.mode == sqlstore.Read {
@@ -109,13 +106,13 @@ func queue(batch *pgx.Batch, statement string, st sqlstore.Statement) {
 		})
 	case st.Affected != nil:
 		queued.Exec(func(tag pgconn.CommandTag) error {
-			st.Affected(tag.RowsAffected())
+			*st.Affected = tag.RowsAffected()
 			return nil
 		})
 	}
 }
 
-// unnest returns the table n of a list.
+// unnest returns {rows} of a list.
 func unnest(columns []sqlstore.Column) string {
 	var arrays, names []string
 	for i, c := range columns {
@@ -125,55 +122,36 @@ func unnest(columns []sqlstore.Column) string {
 	return "unnest(" + strings.Join(arrays, ", ") + ") AS n (" + strings.Join(names, ", ") + ")"
 }
 
-// forgetPiece bounds the rows of a table that one transaction looks at.
-const forgetPiece = 5000
-
-// Forget implements sqlstore.Database. It walks through the tables in order of their
-// keys, a piece at a time, and leaves rows that somebody writes at the moment: those are
-// seen again, and waiting for them could be in a circle.
-func (s *server) Forget(before time.Time) func(ctx context.Context, tx sqlstore.Tx) (n int64, more bool, err error) {
-	walks := []*walk{
-		{table: "tsmon.clients", key: "channel, client", last: []any{"", []byte{}}},
-		{table: "tsmon.tries", key: "channel, version, client", last: []any{"", "", []byte{}}},
+// Forget skips rows that are being written: they are recent, and waiting for their locks
+// could end in a deadlock.
+func (s *server) Forget(ctx context.Context, tx sqlstore.Tx, walks []*sqlstore.Walk, before time.Time) (n int64, err error) {
+	var b sqlstore.Batch
+	for _, w := range walks {
+		queueForget(&b, w, before, &n)
 	}
-	return func(ctx context.Context, tx sqlstore.Tx) (n int64, more bool, err error) {
-		var b sqlstore.Batch
-		for _, w := range walks {
-			w.forget(&b, before, &n)
-		}
-		err = tx.Send(ctx, &b, true) // counts
-		walks = slices.DeleteFunc(walks, func(w *walk) bool { return !w.more })
-		return n, len(walks) > 0, err
-	}
+	err = tx.Send(ctx, &b, true) // sets n
+	return n, err
 }
 
-// walk is how far Forget came with a table.
-type walk struct {
-	table, key string
-	last       []any // the key that the last piece ended with
-	more       bool
-}
-
-// forget adds the statement that deletes, of the next piece, the rows of which nothing was
-// seen since a time, and counts them.
-func (w *walk) forget(b *sqlstore.Batch, before time.Time, n *int64) {
+// queueForget deletes rows of the next piece of a walk, and adds their number to n.
+func queueForget(b *sqlstore.Batch, w *sqlstore.Walk, before time.Time, n *int64) {
 	marks := "$3"
-	for i := range w.last[1:] {
+	for i := range w.Last[1:] {
 		marks += fmt.Sprintf(", $%d", i+4)
 	}
-	args := append([]any{before.UnixMicro(), forgetPiece}, w.last...)
-	w.more = false
+	args := append([]any{before.UnixMicro(), sqlstore.Piece}, w.Last...)
+	w.Done = true // unless there is a row
 	b.Query(func(row sqlstore.Scanner) error {
 		var gone, piece int64
 		into := []any{&gone, &piece}
-		for i := range w.last {
-			into = append(into, &w.last[i])
+		for i := range w.Last {
+			into = append(into, &w.Last[i])
 		}
 		err := row.Scan(into...)
-		w.more = piece == forgetPiece
+		w.Done = piece < sqlstore.Piece
 		*n += gone
 		return err
-	}, strings.NewReplacer("{table}", w.table, "{key}", w.key, "{last}", marks, "{down}", strings.ReplaceAll(w.key, ",", " DESC,")+" DESC").Replace(`
+	}, strings.NewReplacer("{table}", w.Table, "{key}", w.Key, "{last}", marks, "{down}", strings.ReplaceAll(w.Key, ",", " DESC,")+" DESC").Replace(`
 		WITH piece AS MATERIALIZED (SELECT {key}, ctid AS at, seen FROM {table} WHERE ({key}) > ({last}) ORDER BY {key} LIMIT $2),
 			gone AS (DELETE FROM {table} WHERE ctid = ANY(ARRAY(SELECT ctid FROM {table}
 				WHERE ctid = ANY(ARRAY(SELECT at FROM piece WHERE seen < $1)) AND seen < $1 FOR UPDATE SKIP LOCKED)) RETURNING 1)

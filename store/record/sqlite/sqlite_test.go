@@ -144,7 +144,7 @@ func TestOpenOld(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	old, err := open(t.Context(), path, Limits{}.orDefaults(), steps[:1])
+	old, err := open(t.Context(), path, Limits{}, steps[:1])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -232,7 +232,7 @@ func TestBusy(t *testing.T) {
 // TestForgetInPieces counts transactions: others write between them.
 func TestForgetInPieces(t *testing.T) {
 	s := mustOpen(t, file(t), Limits{})
-	seen := record.Sightings{Installed: recordtest.Sightings(2*forgetPiece + 1).Installed}
+	seen := record.Sightings{Installed: recordtest.Sightings(2*sqlstore.Piece + 1).Installed}
 	if err := s.Sight(t.Context(), seen); err != nil {
 		t.Fatal(err)
 	}
@@ -249,7 +249,7 @@ func TestForgetInPieces(t *testing.T) {
 		t.Fatal(err)
 	}
 	n, err := s.ForgetClients(t.Context(), time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC))
-	if n != 2*forgetPiece+1 || err != nil || commits < 3 {
+	if n != 2*sqlstore.Piece+1 || err != nil || commits < 3 {
 		t.Errorf("%d rows are gone in %d transactions, %v", n, commits, err)
 	}
 }

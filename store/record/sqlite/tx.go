@@ -20,7 +20,6 @@ type tx struct {
 	schema string
 }
 
-// Begin implements sqlstore.Database.
 func (d *database) Begin(ctx context.Context, mode sqlstore.Mode, schema string) (sqlstore.Tx, error) {
 	db := d.Writer
 	if mode == sqlstore.Read {
@@ -30,7 +29,6 @@ func (d *database) Begin(ctx context.Context, mode sqlstore.Mode, schema string)
 	return &tx{begun, schema}, err
 }
 
-// CreateSchema implements sqlstore.Database.
 func (d *database) CreateSchema(ctx context.Context, schema string) error {
 	begun, err := d.Writer.BeginTx(ctx, nil)
 	if err != nil {
@@ -55,7 +53,7 @@ func (d *database) CreateSchema(ctx context.Context, schema string) error {
 	return begun.Commit()
 }
 
-// Drop implements sqlstore.Database. The tables that refer to others go first.
+// Drop drops the tables that refer to others first.
 func (d *database) Drop(b *sqlstore.Batch, _ string) error {
 	tables, err := sqlstore.Tables()
 	for _, table := range slices.Backward(tables) {
@@ -64,11 +62,10 @@ func (d *database) Drop(b *sqlstore.Batch, _ string) error {
 	return err
 }
 
-// Close implements sqlstore.Tx.
 func (t *tx) Close() { t.Rollback() } // does nothing after the commit
 
-// structure translates the types of columns. A clustered table is one that lies in the
-// order of its key.
+// structure translates the types of columns. A clustered table is stored in the order of
+// its key.
 var structure = strings.NewReplacer(
 	"CREATE SCHEMA {schema};", "", "\n); -- clustered", "\n) STRICT, WITHOUT ROWID;", "\n);", "\n) STRICT;",
 	" bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY", " INTEGER PRIMARY KEY", ` COLLATE "C"`, "", ") STORED", ")",
@@ -85,7 +82,6 @@ func translate(statement, schema string) string {
 	return least.ReplaceAllString(statement, "coalesce(min($1, $2), $1, $2)")
 }
 
-// Send implements sqlstore.Tx.
 func (t *tx) Send(ctx context.Context, b *sqlstore.Batch, last bool) error {
 	for _, st := range b.Statements {
 		if err := t.send(ctx, st); err != nil {
@@ -109,15 +105,13 @@ func (t *tx) send(ctx context.Context, st sqlstore.Statement) error {
 	}
 	result, err := t.ExecContext(ctx, statement, st.Args...)
 	if err == nil && st.Affected != nil {
-		var n int64
-		n, err = result.RowsAffected()
-		st.Affected(n)
+		*st.Affected, err = result.RowsAffected()
 	}
 	return err
 }
 
-// sendList executes a statement for each row of a list, whose columns become parameters:
-// SQLite would not look up the rows of a longer one by an index.
+// sendList executes a statement for each row of a list, with the columns as parameters. In a
+// statement about the whole list SQLite would not use an index.
 func (t *tx) sendList(ctx context.Context, statement string, st sqlstore.Statement) error {
 	parameters := []string{"FROM {rows}", "", ", {rows}", ""}
 	for i, c := range st.Columns {
@@ -143,57 +137,30 @@ func (t *tx) sendList(ctx context.Context, statement string, st sqlstore.Stateme
 	return nil
 }
 
-// forgetPiece bounds the rows that one transaction looks at.
-const forgetPiece = 5000
-
-// Forget implements sqlstore.Database. It walks through the tables in order of their
-// keys, a piece at a time.
-func (d *database) Forget(before time.Time) func(ctx context.Context, tx sqlstore.Tx) (n int64, more bool, err error) {
-	walks := []*walk{
-		{table: "clients", key: "channel, client", last: []any{"", []byte{}}},
-		{table: "tries", key: "channel, version, client", last: []any{"", "", []byte{}}},
-	}
-	return func(ctx context.Context, tx sqlstore.Tx) (n int64, more bool, err error) {
-		n, err = walks[0].forget(ctx, tx, before)
-		if err == nil && walks[0].done {
-			walks = walks[1:]
-		}
-		return n, len(walks) > 0, err
-	}
-}
-
-// walk is how far Forget came with a table.
-type walk struct {
-	table, key string
-	last       []any // the key that the last piece ended with
-	done       bool
-}
-
-// forget deletes, of the next piece, the rows of which nothing was seen since a time.
-func (w *walk) forget(ctx context.Context, tx sqlstore.Tx, before time.Time) (n int64, err error) {
-	var end []any
-	marks := strings.Repeat(", ?", len(w.last)-1)
-	after := fmt.Sprintf(`FROM %s WHERE (%s) > (?%s)`, w.table, w.key, marks)
+// Forget deletes of one walk at a time.
+func (d *database) Forget(ctx context.Context, tx sqlstore.Tx, walks []*sqlstore.Walk, before time.Time) (n int64, err error) {
+	w := walks[0]
+	var end []any // of the piece
+	marks := strings.Repeat(", ?", len(w.Last)-1)
+	after := fmt.Sprintf(`FROM %s WHERE (%s) > (?%s)`, w.Table, w.Key, marks)
 	var look, remove sqlstore.Batch
 	look.Query(func(r sqlstore.Scanner) error {
-		end = make([]any, len(w.last))
-		into := make([]any, len(w.last))
+		end = make([]any, len(w.Last))
+		into := make([]any, len(w.Last))
 		for i := range end {
 			into[i] = &end[i]
 		}
 		return r.Scan(into...)
-	}, fmt.Sprintf(`SELECT %s %s ORDER BY %[1]s LIMIT 1 OFFSET %[3]d`, w.key, after, forgetPiece-1), w.last...)
+	}, fmt.Sprintf(`SELECT %s %s ORDER BY %[1]s LIMIT 1 OFFSET %[3]d`, w.Key, after, sqlstore.Piece-1), w.Last...)
 	if err := tx.Send(ctx, &look, false); err != nil {
 		return 0, err
 	}
-	statement, args := `DELETE `+after, w.last
-	if w.done = end == nil; !w.done {
-		statement += fmt.Sprintf(` AND (%s) <= (?%s)`, w.key, marks)
-		args, w.last = slices.Concat(args, end), end
+	statement, args := `DELETE `+after, w.Last
+	if w.Done = end == nil; !w.Done {
+		statement += fmt.Sprintf(` AND (%s) <= (?%s)`, w.Key, marks)
+		args, w.Last = slices.Concat(args, end), end
 	}
-	remove.Statements = []sqlstore.Statement{{
-		SQL: statement + ` AND seen < ?`, Args: append(slices.Clip(args), before.UnixMicro()),
-		Affected: func(deleted int64) { n = deleted },
-	}}
-	return n, tx.Send(ctx, &remove, true)
+	remove.Count(&n, statement+` AND seen < ?`, append(slices.Clip(args), before.UnixMicro())...)
+	err = tx.Send(ctx, &remove, true) // sets n
+	return n, err
 }

@@ -36,7 +36,7 @@ var (
 	})
 )
 
-// placed is an object and where it stands.
+// placed is an object of a diagram.
 type placed struct {
 	diagram int64
 	kind    record.Kind
@@ -62,12 +62,10 @@ func scanChart(r Scanner) (c record.Chart, err error) {
 	return c, c.UnmarshalJSON(data)
 }
 
-// Variables implements record.Variables.
 func (s contents) Variables(ctx context.Context, schema string) ([]record.Variable, error) {
 	return list(ctx, s.core, of(schema, "read variables", Read), scanVariable, selectVariables)
 }
 
-// VariablesByField implements record.Variables.
 func (s contents) VariablesByField(ctx context.Context, schema string, fields []record.Field) (map[record.Field]record.ID, error) {
 	var wanted []record.Field
 	for _, f := range fields {
@@ -89,18 +87,15 @@ func (s contents) VariablesByField(ctx context.Context, schema string, fields []
 	return found, s.send(ctx, of(schema, "find variables", Read), &b)
 }
 
-// Menus implements record.Access.
 func (s contents) Menus(ctx context.Context, schema string) ([]record.Menu, error) {
 	return list(ctx, s.core, of(schema, "read menus", Read), scanMenu, selectMenus)
 }
 
-// Permissions implements record.Access.
 func (s contents) Permissions(ctx context.Context, schema string, user, profile int64) ([]record.Permission, error) {
 	return list(ctx, s.core, of(schema, "read permissions", Read), scanPermission,
 		selectPermissions+` WHERE user_id = $1 OR profile = $2 ORDER BY id`, user, profile)
 }
 
-// NotifyConfig implements record.Configuration.
 func (s contents) NotifyConfig(ctx context.Context, schema string) (record.NotifyConfig, error) {
 	rows, err := list(ctx, s.core, of(schema, "read notification configuration", Read), scanNotification, selectNotifications)
 	if err != nil {
@@ -109,12 +104,11 @@ func (s contents) NotifyConfig(ctx context.Context, schema string) (record.Notif
 	return record.NotifyConfigOf(rows)
 }
 
-// Charts implements record.Configuration.
 func (s contents) Charts(ctx context.Context, schema string) ([]record.Chart, error) {
 	return list(ctx, s.core, of(schema, "read charts", Read), scanChart, selectCharts)
 }
 
-// Export implements record.Contents, in one round trip.
+// Export makes one round trip.
 func (s contents) Export(ctx context.Context, schema string) (c record.Content, err error) {
 	var b Batch
 	var objects []placed
@@ -140,27 +134,20 @@ func (s contents) Export(ctx context.Context, schema string) (c record.Content, 
 	return c, err
 }
 
-// Import implements record.Contents, in two round trips.
+// Import makes two round trips.
 func (s contents) Import(ctx context.Context, schema string, c record.Content) error {
-	if err := c.Validate(); err != nil {
-		return fmt.Errorf("import: %w", err)
-	}
-	savings, err := c.Savings()
-	if err != nil {
-		return fmt.Errorf("import: %w", err)
-	}
-	notifications, err := c.Notifications.Rows()
+	savings, notifications, err := c.Prepare()
 	if err != nil {
 		return fmt.Errorf("import: %w", err)
 	}
 	return s.run(ctx, of(schema, "import", Write), func(ctx context.Context, tx Tx) error {
-		variables, charts, priors, err := prepareImport(ctx, tx, savings)
+		found, err := prepareImport(ctx, tx, savings)
 		if err != nil {
 			return err
 		}
 		var b Batch
-		queueVariables(&b, c.Variables, record.Positions(variables, c.Variables, record.Variable.Key))
-		if err := queueSavings(&b, savings, priors); err != nil {
+		queueVariables(&b, c.Variables, record.Positions(found.variables, c.Variables, record.Variable.Key))
+		if err := queueSavings(&b, savings, found.priors); err != nil {
 			return err
 		}
 		b.upsert("{schema}.menus", "id", "id bigint, name text, icon text, path text, status boolean",
@@ -169,17 +156,15 @@ func (s contents) Import(ctx context.Context, schema string, c record.Content) e
 			rowsOf(c.Permissions, func(p record.Permission) []any { return []any{p.ID, p.Menu, p.Profile, p.User, p.Status} }))
 		b.upsert("{schema}.notifications", "kind, brand, version", "kind text, brand text, version text, entries json",
 			rowsOf(notifications, func(n record.NotifyRow) []any { return []any{n.Kind, n.Brand, n.Version, string(n.Entries)} }))
-		queueCharts(&b, c.Charts, record.Positions(charts, c.Charts, record.Chart.Key))
+		queueCharts(&b, c.Charts, record.Positions(found.charts, c.Charts, record.Chart.Key))
 		return tx.Send(ctx, &b, true)
 	})
 }
 
-// prepareImport locks the tenant, removes the objects of the diagrams that are imported, so that
-// an object may move between them, and returns the positions of all variables and charts,
-// and the diagrams that are replaced. A *record.ConflictError says that an object belongs
-// to another diagram.
-func prepareImport(ctx context.Context, tx Tx, savings []record.Saving) (variables, charts map[string]int64, priors map[int64]*record.Diagram, err error) {
-	variables, charts = map[string]int64{}, map[string]int64{}
+// prepareImport locks the tenant, reads what an import depends on, and removes the objects
+// of the diagrams that are imported, so that an object may move between them. A
+// *record.ConflictError says that an object belongs to another diagram.
+func prepareImport(ctx context.Context, tx Tx, savings []record.Saving) (state, error) {
 	found := newState()
 	var refs []record.Ref
 	last := int64(0)
@@ -193,48 +178,35 @@ func prepareImport(ctx context.Context, tx Tx, savings []record.Saving) (variabl
 	queuePriors(&b, &found, savings)
 	b.list("id bigint", diagramRows(savings), nil, `DELETE FROM {schema}.objects WHERE diagram IN (SELECT n.id FROM {rows})`)
 	queueOwners(&b, &found, refs)
-	queuePositions(&b, `SELECT key, position FROM {schema}.variables`, variables)
-	queuePositions(&b, `SELECT key, position FROM {schema}.charts`, charts)
+	queueNumbers(&b, found.variables, `SELECT key, position FROM {schema}.variables`)
+	queueNumbers(&b, found.charts, `SELECT key, position FROM {schema}.charts`)
 	if err := tx.Send(ctx, &b, false); err != nil {
-		return nil, nil, nil, err
+		return state{}, err
 	}
 	for i := range savings {
-		if err := savings[i].Check(found.owners); err != nil {
-			return nil, nil, nil, err
+		s := &savings[i]
+		if err := s.Check(found.owners); err != nil {
+			return state{}, err
 		}
-		savings[i].State = record.DiagramState{Diagram: savings[i].Diagram, Title: savings[i].State.Title}
-		if _, err := savings[i].Follow(found.priors[savings[i].Diagram], true); err != nil {
-			return nil, nil, nil, err
+		s.State = record.DiagramState{Diagram: s.Diagram, Title: s.State.Title}
+		if err := s.Follow(found.priors[s.Diagram], true); err != nil {
+			return state{}, err
 		}
 	}
-	return variables, charts, found.priors, nil
+	return found, nil
 }
 
-func queuePositions(b *Batch, query string, into map[string]int64) {
-	b.Query(func(r Scanner) error {
-		var key string
-		var position int64
-		err := r.Scan(&key, &position)
-		into[key] = position
-		return err
-	}, query)
-}
-
-func queueVariables(b *Batch, variables []record.Variable, positions []int64) {
-	next := 0
+func queueVariables(b *Batch, variables []record.Variable, positions map[string]int64) {
 	b.upsert("{schema}.variables", "key", "key text, is_integer boolean, position bigint, name text, unit text, type text, calc boolean, "+
 		"equation text, status boolean, vars_ts json, measurement text, field text", rowsOf(variables, func(v record.Variable) []any {
 		f := v.Field()
-		next++
-		return []any{v.ID.Text, v.ID.Integer, positions[next-1], v.Name, v.Unit, v.Type, v.Calc,
+		return []any{v.ID.Text, v.ID.Integer, positions[v.Key()], v.Name, v.Unit, v.Type, v.Calc,
 			v.Equation, v.Status, string(v.VarsTs), f.Measurement, f.Field}
 	}))
 }
 
-func queueCharts(b *Batch, charts []record.Chart, positions []int64) {
-	next := 0
+func queueCharts(b *Batch, charts []record.Chart, positions map[string]int64) {
 	b.upsert("{schema}.charts", "key", "key text, position bigint, chart json", rowsOf(charts, func(c record.Chart) []any {
-		next++
-		return []any{c.ID.Text, positions[next-1], string(c.JSON)}
+		return []any{c.ID.Text, positions[c.Key()], string(c.JSON)}
 	}))
 }

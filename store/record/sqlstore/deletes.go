@@ -9,7 +9,7 @@ import (
 	"tsmon/store/record"
 )
 
-// DeleteTenant implements record.Deletes. It begins again where others are in its way.
+// DeleteTenant tries again while others use the tenant.
 func (s tenants) DeleteTenant(ctx context.Context, schema string) error {
 	ctx, cancel := context.WithTimeout(ctx, s.limit)
 	defer cancel()
@@ -45,48 +45,36 @@ func (s tenants) dropTenant(ctx context.Context, schema string) error {
 	return err
 }
 
-// DeleteUser implements record.Deletes.
 func (s tenants) DeleteUser(ctx context.Context, schema, email string) error {
-	key := emailKey(email)
-	return s.delete(ctx, of(schema, "delete user", Write), `DELETE FROM {schema}.users WHERE email_key = $1 RETURNING 1`, key,
+	key := record.EmailKey(email)
+	return s.delete(ctx, of(schema, "delete user", Write), `DELETE FROM {schema}.users WHERE email_key = $1`, key,
 		`DELETE FROM {schema}.permissions WHERE user_id IN (SELECT id FROM {schema}.users WHERE email_key = $1)`)
 }
 
-// DeleteDiagram implements record.Deletes.
 func (s contents) DeleteDiagram(ctx context.Context, schema string, id int64) error {
-	return s.delete(ctx, of(schema, "delete diagram", Write), `DELETE FROM {schema}.diagrams WHERE id = $1 RETURNING 1`, id)
+	return s.delete(ctx, of(schema, "delete diagram", Write), `DELETE FROM {schema}.diagrams WHERE id = $1`, id)
 }
 
-// DeleteVariable implements record.Deletes.
 func (s contents) DeleteVariable(ctx context.Context, schema, key string) error {
-	if !record.Storable(key) {
-		key = "" // which no variable has
-	}
-	return s.delete(ctx, of(schema, "delete variable", Write), `DELETE FROM {schema}.variables WHERE key = $1 RETURNING 1`, key)
+	return s.delete(ctx, of(schema, "delete variable", Write), `DELETE FROM {schema}.variables WHERE key = $1`, key)
 }
 
-// DeleteMenu implements record.Deletes.
 func (s contents) DeleteMenu(ctx context.Context, schema string, id int64) error {
-	return s.delete(ctx, of(schema, "delete menu", Write), `DELETE FROM {schema}.menus WHERE id = $1 RETURNING 1`, id)
+	return s.delete(ctx, of(schema, "delete menu", Write), `DELETE FROM {schema}.menus WHERE id = $1`, id)
 }
 
-// delete locks the tenant and executes statements about a key: before, then one that
-// returns a row if it deletes. record.ErrNotFound if it does not.
+// delete locks the tenant and executes statements about a key: first those of before.
+// record.ErrNotFound if statement deletes nothing.
 func (s *core) delete(ctx context.Context, c call, statement string, key any, before ...string) error {
-	found := newState()
-	gone := false
 	var b Batch
-	queueLock(&b, &found)
+	var gone int64
+	b.Exec(lockTenant)
 	for _, other := range before {
 		b.Exec(other, key)
 	}
-	b.Query(func(r Scanner) error {
-		var n int
-		gone = true
-		return r.Scan(&n)
-	}, statement, key)
+	b.Count(&gone, statement, key)
 	return s.run(ctx, c, func(ctx context.Context, tx Tx) error {
-		if err := tx.Send(ctx, &b, true); err != nil || gone {
+		if err := tx.Send(ctx, &b, true); err != nil || gone > 0 {
 			return err
 		}
 		return record.ErrNotFound

@@ -21,16 +21,15 @@ const selectDiagram = `
 	WHERE o.diagram = $1
 	ORDER BY 1, 2`
 
-// Diagram implements record.Diagrams.
 func (s contents) Diagram(ctx context.Context, schema string, id int64) (d record.Diagram, err error) {
 	found := false
+	var at time.Time
 	var b Batch
 	b.Query(func(r Scanner) error {
 		var p placed
 		var name, unit *string
 		var varsTs []byte
-		var at *int64
-		err := r.Scan(&p.kind, &p.ID, (*[]byte)(&p.Members), &name, &unit, &varsTs, &at)
+		err := r.Scan(&p.kind, &p.ID, (*[]byte)(&p.Members), &name, &unit, &varsTs, millis(&at))
 		switch {
 		case err != nil:
 			return err
@@ -54,30 +53,33 @@ func (s contents) Diagram(ctx context.Context, schema string, id int64) (d recor
 }
 
 // headOf returns a diagram without its objects.
-func headOf(id int64, head []byte, version int64, by string, at *int64) (d record.Diagram, err error) {
+func headOf(id int64, head []byte, version int64, by string, at time.Time) (d record.Diagram, err error) {
 	err = json.Unmarshal(head, &d)
-	d.ID, d.Version, d.SavedBy, d.SavedAt = id, version, by, timeOf(at)
+	d.ID, d.Version, d.SavedBy, d.SavedAt = id, version, by, at
 	return d, err
 }
 
-// timeOf returns the time of milliseconds, the zero time for NULL.
-func timeOf(ms *int64) time.Time {
-	if ms == nil {
-		return time.Time{}
+// scanHead reads the id, head, version, saved_by and saved_at of a diagram.
+func scanHead(r Scanner) (d record.Diagram, err error) {
+	var id, version int64
+	var head []byte
+	var by string
+	var at time.Time
+	if err := r.Scan(&id, &head, &version, &by, millis(&at)); err != nil {
+		return d, err
 	}
-	return time.UnixMilli(*ms).UTC()
+	return headOf(id, head, version, by, at)
 }
 
-// millis returns the milliseconds of a time, NULL for the zero time.
-func millis(t time.Time) *int64 {
+// millisOf returns the milliseconds of a time, NULL for the zero time.
+func millisOf(t time.Time) *int64 {
 	if t.IsZero() {
 		return nil
 	}
-	ms := t.UnixMilli()
-	return &ms
+	return new(t.UnixMilli())
 }
 
-// SaveDiagram implements record.Diagrams, in two round trips.
+// SaveDiagram makes two round trips.
 func (s contents) SaveDiagram(ctx context.Context, schema string, d record.Diagram, deleted record.Deleted) (record.DiagramState, error) {
 	saving, err := record.Prepare(d, deleted)
 	if err != nil {
@@ -91,7 +93,7 @@ func (s contents) SaveDiagram(ctx context.Context, schema string, d record.Diagr
 		if err := number(ctx, tx, &saving, &found); err != nil {
 			return err
 		}
-		if _, err := saving.Follow(found.priors[saving.Diagram], false); err != nil {
+		if err := saving.Follow(found.priors[saving.Diagram], false); err != nil {
 			return err
 		}
 		var b Batch
@@ -107,21 +109,27 @@ func (s contents) SaveDiagram(ctx context.Context, schema string, d record.Diagr
 	return saving.State, nil
 }
 
-// state is the state of a tenant that a save has locked.
+// state is what a save or an import reads of the tenant that it has locked.
 type state struct {
 	nextDiagram, nextObject int64
 	owners                  map[record.Ref]int64
 	taken                   []int64                   // ids in use from nextObject on
-	priors                  map[int64]*record.Diagram // what is replaced
+	priors                  map[int64]*record.Diagram // to be replaced
+	variables, charts       map[string]int64          // positions by key, for an import
 }
 
 func newState() state {
-	return state{owners: map[record.Ref]int64{}, priors: map[int64]*record.Diagram{}}
+	return state{
+		owners: map[record.Ref]int64{}, priors: map[int64]*record.Diagram{},
+		variables: map[string]int64{}, charts: map[string]int64{},
+	}
 }
 
+// lockTenant locks the tenant until the end of the transaction.
+const lockTenant = `SELECT next_diagram, next_object FROM {schema}.counters FOR UPDATE`
+
 func queueLock(b *Batch, found *state) {
-	b.Query(func(r Scanner) error { return r.Scan(&found.nextDiagram, &found.nextObject) },
-		`SELECT next_diagram, next_object FROM {schema}.counters FOR UPDATE`)
+	b.Query(func(r Scanner) error { return r.Scan(&found.nextDiagram, &found.nextObject) }, lockTenant)
 }
 
 // look locks the tenant and reads what a save depends on, in one round trip.
@@ -157,15 +165,8 @@ func queueOwners(b *Batch, found *state, refs []record.Ref) {
 func queuePriors(b *Batch, found *state, savings []record.Saving) {
 	rows := diagramRows(savings)
 	b.list("diagram bigint", rows, func(r Scanner) error {
-		var id, version int64
-		var head []byte
-		var by string
-		var at *int64
-		if err := r.Scan(&id, &head, &version, &by, &at); err != nil {
-			return err
-		}
-		d, err := headOf(id, head, version, by, at)
-		found.priors[id] = &d
+		d, err := scanHead(r)
+		found.priors[d.ID] = &d
 		return err
 	}, `SELECT d.id, d.head, d.version, d.saved_by, d.saved_at FROM {schema}.diagrams d, {rows} WHERE d.id = n.diagram`)
 	b.list("diagram bigint", rows, func(r Scanner) error {
@@ -185,8 +186,8 @@ func refRows(refs []record.Ref) [][]any {
 	return rowsOf(refs, func(r record.Ref) []any { return []any{string(r.Kind), r.ID} })
 }
 
-// number assigns ids to a new diagram and to new objects. It makes another request
-// only where clients have chosen ids that are next in turn.
+// number assigns ids to a new diagram and to new objects. It makes another request only if
+// clients have chosen so many of the next ids that those of look do not suffice.
 func number(ctx context.Context, tx Tx, s *record.Saving, found *state) error {
 	if s.Diagram == 0 {
 		s.Diagram = found.nextDiagram
@@ -207,8 +208,8 @@ func number(ctx context.Context, tx Tx, s *record.Saving, found *state) error {
 	return err
 }
 
-// queueSavings writes diagrams whose objects are checked and have ids, and keeps the
-// states that they replace.
+// queueSavings writes diagrams that were checked and have ids, and keeps the states that
+// they replace.
 func queueSavings(b *Batch, savings []record.Saving, priors map[int64]*record.Diagram) error {
 	var gone []record.Ref
 	var objects, states, old [][]any
@@ -226,13 +227,13 @@ func queueSavings(b *Batch, savings []record.Saving, priors map[int64]*record.Di
 			if err != nil {
 				return err
 			}
-			states = append(states, []any{prior.ID, prior.Version, prior.Title, prior.SavedBy, millis(prior.SavedAt), text})
+			states = append(states, []any{prior.ID, prior.Version, prior.Title, prior.SavedBy, millisOf(prior.SavedAt), text})
 			old = append(old, []any{prior.ID, s.State.Version - record.KeptStates})
 		}
 	}
 	b.upsert("{schema}.diagrams", "id", "id bigint, head json, version bigint, saved_by text, saved_at bigint",
 		rowsOf(savings, func(s record.Saving) []any {
-			return []any{s.Diagram, string(s.Head), s.State.Version, s.State.SavedBy, millis(s.State.SavedAt)}
+			return []any{s.Diagram, string(s.Head), s.State.Version, s.State.SavedBy, millisOf(s.State.SavedAt)}
 		}))
 	b.list("kind text, id bigint", refRows(gone), nil,
 		`DELETE FROM {schema}.objects WHERE (kind, id) IN (SELECT n.kind, n.id FROM {rows})`)
@@ -250,30 +251,17 @@ func stateOf(d record.Diagram) (string, error) {
 	return string(text), err
 }
 
-// DiagramStates implements record.Diagrams.
 func (s contents) DiagramStates(ctx context.Context, schema string) ([]record.DiagramState, error) {
 	var all []record.DiagramState
 	var b Batch
 	b.Query(func(r Scanner) error {
-		var id, version int64
-		var head []byte
-		var by string
-		var at *int64
-		if err := r.Scan(&id, &head, &version, &by, &at); err != nil {
-			return err
-		}
-		d, err := headOf(id, head, version, by, at)
+		d, err := scanHead(r)
 		all = append(all, d.State())
 		return err
 	}, `SELECT id, head, version, saved_by, saved_at FROM {schema}.diagrams`)
-	b.Query(func(r Scanner) error {
-		var d record.DiagramState
-		var at *int64
-		err := r.Scan(&d.Diagram, &d.Version, &d.Title, &d.SavedBy, &at)
-		d.SavedAt = timeOf(at)
-		all = append(all, d)
-		return err
-	}, `SELECT diagram, version, title, saved_by, saved_at FROM {schema}.states`)
+	b.Query(collect(&all, scan(func(d *record.DiagramState) []any {
+		return []any{&d.Diagram, &d.Version, &d.Title, &d.SavedBy, millis(&d.SavedAt)}
+	})), `SELECT diagram, version, title, saved_by, saved_at FROM {schema}.states`)
 	err := s.send(ctx, of(schema, "list states of diagrams", Read), &b)
 	slices.SortFunc(all, func(a, b record.DiagramState) int {
 		return cmp.Or(cmp.Compare(a.Diagram, b.Diagram), cmp.Compare(b.Version, a.Version))
@@ -281,17 +269,9 @@ func (s contents) DiagramStates(ctx context.Context, schema string) ([]record.Di
 	return all, err
 }
 
-// DiagramState implements record.Diagrams.
 func (s contents) DiagramState(ctx context.Context, schema string, id, version int64) (record.Diagram, error) {
-	found, err := one(ctx, s.core, of(schema, "read state of diagram", Read), func(r Scanner) (d record.Diagram, err error) {
-		var text []byte
-		var by string
-		var at *int64
-		if err := r.Scan(&text, &by, &at); err != nil {
-			return d, err
-		}
-		return headOf(id, text, version, by, at)
-	}, `SELECT state, saved_by, saved_at FROM {schema}.states WHERE diagram = $1 AND version = $2`, id, version)
+	found, err := one(ctx, s.core, of(schema, "read state of diagram", Read), scanHead,
+		`SELECT diagram, state, version, saved_by, saved_at FROM {schema}.states WHERE diagram = $1 AND version = $2`, id, version)
 	if !errors.Is(err, record.ErrNotFound) {
 		return found, err
 	}

@@ -3,16 +3,16 @@ package sqlstore
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"tsmon/store/record"
 )
 
-// Sight implements record.Installs, in one round trip. Each statement locks rows in the
-// order of their keys, and is a transaction of its own, so that servers that write the
-// same rows at once wait for each other but never in a circle.
-func (s Fleet) Sight(ctx context.Context, seen record.Sightings) error {
+// Sight makes one round trip. Each statement is a transaction of its own and locks rows in
+// the order of their keys, so that servers which write the same rows can't deadlock.
+func (s fleet) Sight(ctx context.Context, seen record.Sightings) error {
 	if err := seen.Validate(); err != nil {
 		return fmt.Errorf("sight clients: %w", err)
 	}
@@ -85,11 +85,7 @@ func queueDownloads(b *Batch, downloads []record.Download) {
 		WHERE t.channel = d.channel AND t.version = d.version AND t.client = d.client`)
 }
 
-// Clients implements record.Installs.
-func (s Fleet) Clients(ctx context.Context, channel string, since time.Time) ([]record.ClientCount, error) {
-	if !record.Storable(channel) {
-		return nil, nil
-	}
+func (s fleet) Clients(ctx context.Context, channel string, since time.Time) ([]record.ClientCount, error) {
 	return list(ctx, s.core, central("count clients", Read), scan(func(c *record.ClientCount) []any {
 		return []any{&c.Version, &c.Target, &c.Cohort, &c.Clients, &c.Level}
 	}), `SELECT version, target, cohort, count(*), coalesce((SELECT level FROM tsmon.samples WHERE channel = $1 AND version = ''), 0)
@@ -97,11 +93,7 @@ func (s Fleet) Clients(ctx context.Context, channel string, since time.Time) ([]
 		GROUP BY version, target, cohort ORDER BY version, target, cohort`, channel, since.UnixMicro(), record.Level(0).Below())
 }
 
-// Progress implements record.Installs.
-func (s Fleet) Progress(ctx context.Context, channel, version string) (record.Progress, error) {
-	if !record.Storable(channel) || !record.Storable(version) {
-		return record.Progress{}, nil
-	}
+func (s fleet) Progress(ctx context.Context, channel, version string) (record.Progress, error) {
 	return one(ctx, s.core, central("count tries", Read), scan(func(p *record.Progress) []any {
 		return []any{&p.Crashed, &p.Running, &p.Failed, &p.Kept, &p.Waiting, &p.Offered}
 	}), `
@@ -119,26 +111,28 @@ func (s Fleet) Progress(ctx context.Context, channel, version string) (record.Pr
 		channel, version, record.Level(0).Below())
 }
 
-// ForgetClients implements record.Installs, in several transactions, so that others
-// can write in between. What was deleted before an error stays deleted, and is counted.
-// The samples of releases that no try is left of go with them.
-func (s Fleet) ForgetClients(ctx context.Context, before time.Time) (total int64, err error) {
-	forget := s.db.Forget(before)
-	for more := true; more && err == nil; {
-		var n int64
-		err = s.run(ctx, central("forget clients", Write), func(ctx context.Context, tx Tx) (err error) {
-			n, more, err = forget(ctx, tx)
+// ForgetClients deletes in several transactions. What it deleted before an error stays
+// deleted, and is counted. It also deletes the samples of releases without tries.
+func (s fleet) ForgetClients(ctx context.Context, before time.Time) (total int64, err error) {
+	walks := []*Walk{
+		{Table: "tsmon.clients", Key: "channel, client", Last: []any{"", []byte{}}},
+		{Table: "tsmon.tries", Key: "channel, version, client", Last: []any{"", "", []byte{}}},
+	}
+	for len(walks) > 0 {
+		err := s.run(ctx, central("forget clients", Write), func(ctx context.Context, tx Tx) error {
+			n, err := s.db.Forget(ctx, tx, walks, before)
+			if err == nil {
+				total += n
+			}
 			return err
 		})
-		if err == nil {
-			total += n
+		if err != nil {
+			return total, err
 		}
+		walks = slices.DeleteFunc(walks, func(w *Walk) bool { return w.Done })
 	}
-	if err == nil {
-		var b Batch
-		b.Exec(`DELETE FROM tsmon.samples AS s WHERE s.version <> '' AND NOT EXISTS (
-			SELECT 1 FROM tsmon.tries AS t WHERE t.channel = s.channel AND t.version = s.version)`)
-		err = s.send(ctx, central("forget samples", Write), &b)
-	}
+	_, err = s.exec(ctx, central("forget samples", Write),
+		`DELETE FROM tsmon.samples AS s WHERE s.version <> '' AND NOT EXISTS (
+		SELECT 1 FROM tsmon.tries AS t WHERE t.channel = s.channel AND t.version = s.version)`)
 	return total, err
 }

@@ -11,28 +11,24 @@ import (
 	"tsmon/store/record"
 )
 
-// Told implements record.Outbox.
-func (s Fleet) Told(ctx context.Context, begin time.Time) (told record.Told, err error) {
-	told.Moves = map[string]uint64{}
+func (s fleet) Told(ctx context.Context, begin time.Time) (told record.Told, err error) {
 	var b Batch
+	sequences := map[string]int64{}
 	b.Exec(`INSERT INTO tsmon.told (channel, sequence) VALUES ('', $1) ON CONFLICT (channel) DO NOTHING`, begin.UnixMicro())
-	b.Query(func(row Scanner) error {
-		var channel string
-		var sequence int64
-		err := row.Scan(&channel, &sequence)
-		if channel == "" {
-			told.Begin = time.UnixMicro(sequence).UTC()
-		} else {
-			told.Moves[channel] = uint64(sequence)
-		}
-		return err
-	}, `SELECT channel, sequence FROM tsmon.told`)
+	queueNumbers(&b, sequences, `SELECT channel, sequence FROM tsmon.told`)
 	b.Query(func(row Scanner) error { return row.Scan(&told.Waiting) }, `SELECT count(*) FROM tsmon.outbox WHERE due IS NOT NULL`)
-	return told, s.send(ctx, central("read what was told", Write), &b)
+	if err := s.send(ctx, central("read what was told", Write), &b); err != nil {
+		return record.Told{}, err
+	}
+	told.Begin, told.Moves = time.UnixMicro(sequences[""]).UTC(), map[string]uint64{}
+	delete(sequences, "")
+	for channel, sequence := range sequences {
+		told.Moves[channel] = uint64(sequence)
+	}
+	return told, nil
 }
 
-// Queue implements record.Outbox.
-func (s Fleet) Queue(ctx context.Context, channel string, upTo uint64, messages []record.Message) error {
+func (s fleet) Queue(ctx context.Context, channel string, upTo uint64, messages []record.Message) error {
 	if err := record.ValidateMessages(channel, messages); err != nil {
 		return fmt.Errorf("queue messages: %w", err)
 	}
@@ -49,35 +45,26 @@ func (s Fleet) Queue(ctx context.Context, channel string, upTo uint64, messages 
 	return s.send(ctx, central("queue messages", Write), &b)
 }
 
-// Claim implements record.Outbox.
-func (s Fleet) Claim(ctx context.Context, now, again time.Time, limit int) ([]record.Message, error) {
+func (s fleet) Claim(ctx context.Context, now, again time.Time, limit int) ([]record.Message, error) {
 	if limit <= 0 {
 		return nil, fmt.Errorf("claim messages: %w: %d of them", record.ErrInvalid, limit)
 	}
-	claimed, err := list(ctx, s.core, central("claim messages", Write), func(row Scanner) (m record.Message, err error) {
-		var made int64
-		err = row.Scan(&m.ID, &made, &m.Tries, &m.Body)
-		m.Made = time.UnixMicro(made).UTC()
-		return m, err
-	}, `WITH few AS MATERIALIZED (SELECT id FROM tsmon.outbox WHERE due <= $1 ORDER BY made, id LIMIT $2 FOR UPDATE SKIP LOCKED)
+	claimed, err := list(ctx, s.core, central("claim messages", Write), scan(func(m *record.Message) []any {
+		return []any{&m.ID, micros(&m.Made), &m.Tries, &m.Body}
+	}), `WITH few AS MATERIALIZED (SELECT id FROM tsmon.outbox WHERE due <= $1 ORDER BY made, id LIMIT $2 FOR UPDATE SKIP LOCKED)
 		UPDATE tsmon.outbox SET due = $3, tries = tries + 1 WHERE id IN (SELECT id FROM few) RETURNING id, made, tries, body`,
 		now.UnixMicro(), limit, again.UnixMicro())
 	slices.SortFunc(claimed, func(x, y record.Message) int { return cmp.Or(x.Made.Compare(y.Made), strings.Compare(x.ID, y.ID)) })
 	return claimed, err
 }
 
-// Settle implements record.Outbox.
-func (s Fleet) Settle(ctx context.Context, id string, due time.Time) error {
-	if !record.Storable(id) {
-		return nil
-	}
-	var b Batch
-	b.Exec(`UPDATE tsmon.outbox SET due = $2 WHERE id = $1`, id, record.Micros(due))
-	return s.send(ctx, central("settle a message", Write), &b)
+func (s fleet) Settle(ctx context.Context, id string, due time.Time) error {
+	_, err := s.exec(ctx, central("settle a message", Write),
+		`UPDATE tsmon.outbox SET due = $2 WHERE id = $1`, id, record.Micros(due))
+	return err
 }
 
-// ForgetMessages implements record.Outbox.
-func (s Fleet) ForgetMessages(ctx context.Context, before time.Time) (untaken int, err error) {
+func (s fleet) ForgetMessages(ctx context.Context, before time.Time) (untaken int, err error) {
 	var b Batch
 	b.Query(func(row Scanner) error {
 		var waits bool

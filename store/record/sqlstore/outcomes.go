@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -10,8 +9,7 @@ import (
 	"tsmon/store/record"
 )
 
-// stage is what a release came to for the client of a row of tsmon.tries, as
-// record.Counts describes it.
+// stage is the outcome of a row of tsmon.tries, as described at record.Counts.
 const stage = `CASE WHEN fell IS NOT NULL AND (crashed >= fell OR running IS NULL OR failed >= running) THEN 'failing'
 	WHEN decided IS NOT NULL THEN 'healthy' WHEN fetched IS NULL THEN 'offered'
 	WHEN kept_from >= fetched AND coalesce(installed < kept_from, TRUE) THEN 'kept' ELSE 'waiting' END`
@@ -19,11 +17,7 @@ const stage = `CASE WHEN fell IS NOT NULL AND (crashed >= fell OR running IS NUL
 // stages are in the order of record.Counts.
 var stages = []string{"offered", "waiting", "kept", "healthy", "failing"}
 
-// Groups implements record.Outcomes.
-func (s Fleet) Groups(ctx context.Context, r record.Round) ([]record.Group, error) {
-	if !record.Storable(r.Channel) || !record.Storable(r.Version) {
-		return nil, nil
-	}
+func (s fleet) Groups(ctx context.Context, r record.Round) ([]record.Group, error) {
 	var counts []string
 	for _, name := range stages {
 		counts = append(counts, `count(*) FILTER (WHERE stage = '`+name+`')`)
@@ -37,12 +31,8 @@ func (s Fleet) Groups(ctx context.Context, r record.Round) ([]record.Group, erro
 		GROUP BY target, cohort ORDER BY target, cohort`, r.Channel, r.Version, int64(r.Round), record.Level(0).Below())
 }
 
-// Crowds implements record.Outcomes. Networks are grouped by size, so that there are
-// few rows however many networks there are.
-func (s Fleet) Crowds(ctx context.Context, r record.Round, now time.Time, ages []time.Duration) (found record.Crowds, err error) {
-	if !record.Storable(r.Channel) || !record.Storable(r.Version) {
-		return found, nil
-	}
+// Crowds groups networks by size, so that it reads few rows however many networks there are.
+func (s fleet) Crowds(ctx context.Context, r record.Round, now time.Time, ages []time.Duration) (found record.Crowds, err error) {
 	args := []any{r.Channel, r.Version, int64(r.Round), record.Level(0).Below()}
 	var counts, sums []string
 	count := func(condition string) {
@@ -61,8 +51,7 @@ func (s Fleet) Crowds(ctx context.Context, r record.Round, now time.Time, ages [
 		count(fmt.Sprintf(`fetched <= $%d AND stage = 'failing' AND fell <= fetched + $%d`, n, n+1))
 	}
 	var b Batch
-	var refused *int64
-	b.Query(func(row Scanner) error { return row.Scan(&found.Level, &found.OfNetwork, &refused) },
+	b.Query(func(row Scanner) error { return row.Scan(&found.Level, &found.OfNetwork, micros(&found.Refused)) },
 		`SELECT level, of_network, refused FROM tsmon.samples WHERE channel = $1 AND version = $2`, r.Channel, r.Version)
 	b.Query(collect(&found.List, scan(func(c *record.Crowd) []any {
 		c.Ages = make([]record.AgeCounts, len(ages))
@@ -76,51 +65,35 @@ func (s Fleet) Crowds(ctx context.Context, r record.Round, now time.Time, ages [
 			SELECT network, fetched, decided, fell, `+stage+` AS stage
 			FROM tsmon.tries WHERE channel = $1 AND version = $2 AND round >= $3 AND `+fmt.Sprintf(sampled, "$2", 4)+`) AS a
 		GROUP BY network) AS b GROUP BY c1 + c2 + c3 + c4 ORDER BY c1 + c2 + c3 + c4`, args...)
-	err = s.send(ctx, central("sum up tries", Read), &b)
-	if refused != nil {
-		found.Refused = time.UnixMicro(*refused).UTC()
-	}
+	err = s.send(ctx, central("sum up tries", Read), &b) // sets found
 	return found, err
 }
 
-// Refuse implements record.Outcomes.
-func (s Fleet) Refuse(ctx context.Context, channel, version string, at time.Time) error {
+func (s fleet) Refuse(ctx context.Context, channel, version string, at time.Time) error {
 	if at.IsZero() || !record.Storable(channel) || !record.Storable(version) {
 		return fmt.Errorf("refuse a client: %w: at %s", record.ErrInvalid, at)
 	}
-	var b Batch
-	b.Exec(`INSERT INTO tsmon.samples AS s (channel, version, level, below, of_network, refused) VALUES ($1, $2, 0, $3, 0, $4)
+	_, err := s.exec(ctx, central("refuse a client", Write),
+		`INSERT INTO tsmon.samples AS s (channel, version, level, below, of_network, refused) VALUES ($1, $2, 0, $3, 0, $4)
 		ON CONFLICT (channel, version) DO UPDATE SET refused = greatest(s.refused, excluded.refused)`,
 		channel, version, record.Level(0).Below(), at.UnixMicro())
-	return s.send(ctx, central("refuse a client", Write), &b)
+	return err
 }
 
-// KeepSummary implements record.Outcomes.
-func (s Fleet) KeepSummary(ctx context.Context, sum record.Summary) error {
+func (s fleet) KeepSummary(ctx context.Context, sum record.Summary) error {
 	if err := sum.Validate(); err != nil {
 		return fmt.Errorf("keep a summary: %w", err)
 	}
-	var b Batch
-	b.Exec(`INSERT INTO tsmon.summaries AS s (channel, version, clients, counted, sums) VALUES ($1, $2, $3, $4, $5)
+	_, err := s.exec(ctx, central("keep a summary", Write),
+		`INSERT INTO tsmon.summaries AS s (channel, version, clients, counted, sums) VALUES ($1, $2, $3, $4, $5)
 		ON CONFLICT (channel, version) DO UPDATE SET clients = excluded.clients, counted = excluded.counted, sums = excluded.sums
 		WHERE excluded.clients > s.clients OR excluded.clients = s.clients AND excluded.counted > s.counted AND excluded.sums <> s.sums`,
 		sum.Channel, sum.Version, sum.Clients, sum.Counted.UnixMicro(), string(sum.Sums))
-	return s.send(ctx, central("keep a summary", Write), &b)
+	return err
 }
 
-// Summary implements record.Outcomes.
-func (s Fleet) Summary(ctx context.Context, channel, version string) (record.Summary, error) {
-	const what = "read a summary"
-	if !record.Storable(channel) || !record.Storable(version) {
-		return record.Summary{}, fmt.Errorf("%s: %w", what, record.ErrNotFound)
-	}
-	var counted int64
-	var sums string
-	found, err := one(ctx, s.core, central(what, Read), scan(func(sum *record.Summary) []any { return []any{&sum.Clients, &counted, &sums} }),
-		`SELECT clients, counted, sums FROM tsmon.summaries WHERE channel = $1 AND version = $2`, channel, version)
-	if err != nil {
-		return record.Summary{}, err
-	}
-	found.Channel, found.Version, found.Counted, found.Sums = channel, version, time.UnixMicro(counted).UTC(), json.RawMessage(sums)
-	return found, nil
+func (s fleet) Summary(ctx context.Context, channel, version string) (record.Summary, error) {
+	return one(ctx, s.core, central("read a summary", Read), scan(func(sum *record.Summary) []any {
+		return []any{&sum.Channel, &sum.Version, &sum.Clients, micros(&sum.Counted), (*[]byte)(&sum.Sums)}
+	}), `SELECT channel, version, clients, counted, sums FROM tsmon.summaries WHERE channel = $1 AND version = $2`, channel, version)
 }

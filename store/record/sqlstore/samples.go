@@ -7,15 +7,11 @@ import (
 	"tsmon/store/record"
 )
 
-// boundPiece bounds the rows that one transaction of Sweep deletes.
-const boundPiece = 5000
-
-// sampled is a condition on the client of a row: that it is in the sample of the
-// channel $1, and the version, which has to follow.
+// sampled is the condition that the client of a row is in the sample of channel $1. Its
+// verbs stand for the version, and the number of the parameter of all clients.
 const sampled = `client < coalesce((SELECT below FROM tsmon.samples WHERE channel = $1 AND version = %s), $%d)`
 
-// Bound implements record.Samples.
-func (s Fleet) Bound(ctx context.Context, channel, version string, most int, known record.Sample) (record.Sample, error) {
+func (s fleet) Bound(ctx context.Context, channel, version string, most int, known record.Sample) (record.Sample, error) {
 	if most <= 0 || !record.Storable(channel) || !record.Storable(version) {
 		return record.Sample{}, fmt.Errorf("bound clients: %w: %d clients", record.ErrInvalid, most)
 	}
@@ -34,13 +30,12 @@ func (s Fleet) Bound(ctx context.Context, channel, version string, most int, kno
 	return sample, err
 }
 
-// Sweep implements record.Samples.
-func (s Fleet) Sweep(ctx context.Context, channel, version string) error {
-	if !record.Storable(channel) || !record.Storable(version) {
-		return nil
-	}
+func (s fleet) Sweep(ctx context.Context, channel, version string) error {
 	b := s.bounding(channel, version)
-	sample, err := b.sample(ctx)
+	var sample record.Sample
+	var batch Batch
+	b.queueSample(&batch, &sample)
+	err := b.send(ctx, central("look at a sample", Read), &batch)
 	if err == nil {
 		err = b.remove(ctx, `SELECT client FROM tsmon.`+b.table+` WHERE `+b.where+` AND client >= $3`, sample.Level.Below())
 	}
@@ -51,31 +46,27 @@ func (s Fleet) Sweep(ctx context.Context, channel, version string) error {
 	return err
 }
 
-// bounding is a call of Bound.
+// bounding reads and writes the sample of a channel's clients, or of a release's tries.
 type bounding struct {
-	Fleet
+	fleet
 	table, where string
-	args         []any // of where: $1 and $2
-	tries        bool  // which have networks
+	args         []any // $1 and $2 of where
+	tries        bool  // tries have networks
 }
 
-func (s Fleet) bounding(channel, version string) *bounding {
+func (s fleet) bounding(channel, version string) *bounding {
 	if version != "" {
 		return &bounding{s, "tries", "channel = $1 AND version = $2", []any{channel, version}, true}
 	}
 	return &bounding{s, "clients", "channel = $1 AND $2 = ''", []any{channel, version}, false}
 }
 
-// Sample implements record.Samples.
-func (s Fleet) Sample(ctx context.Context, channel, version string) (record.Sample, error) {
-	if !record.Storable(channel) || !record.Storable(version) {
-		return record.Sample{}, nil
-	}
+func (s fleet) Sample(ctx context.Context, channel, version string) (record.Sample, error) {
 	sample, _, err := s.bounding(channel, version).look(ctx)
 	return sample, err
 }
 
-// look returns the sample, with its rows, and how many rows each network has in it.
+// look returns the sample with its number of rows, and that of each network.
 func (b *bounding) look(ctx context.Context) (sample record.Sample, sizes []int, err error) {
 	var batch Batch
 	b.queueSample(&batch, &sample)
@@ -95,41 +86,31 @@ func (b *bounding) look(ctx context.Context) (sample record.Sample, sizes []int,
 	return sample, sizes, err
 }
 
-// sample returns the sample without its rows.
-func (b *bounding) sample(ctx context.Context) (sample record.Sample, err error) {
-	var batch Batch
-	b.queueSample(&batch, &sample)
-	return sample, b.send(ctx, central("look at a sample", Read), &batch)
-}
-
+// queueSample reads the sample without its number of rows.
 func (b *bounding) queueSample(batch *Batch, into *record.Sample) {
 	batch.Query(func(row Scanner) error { return row.Scan(&into.Level, &into.OfNetwork) },
 		`SELECT level, of_network FROM tsmon.samples WHERE channel = $1 AND version = $2`, b.args...)
 }
 
-// set makes the sample smaller, unless it is that small.
+// set makes the sample as small as s, unless it is smaller.
 func (b *bounding) set(ctx context.Context, s record.Sample) error {
-	var batch Batch
-	batch.Exec(`INSERT INTO tsmon.samples AS s (channel, version, level, below, of_network) VALUES ($1, $2, $3, $4, $5)
+	_, err := b.exec(ctx, central("make a sample smaller", Write),
+		`INSERT INTO tsmon.samples AS s (channel, version, level, below, of_network) VALUES ($1, $2, $3, $4, $5)
 		ON CONFLICT (channel, version) DO UPDATE SET level = greatest(s.level, excluded.level), below = CASE WHEN s.level > excluded.level THEN s.below ELSE excluded.below END,
 			of_network = CASE WHEN s.of_network = 0 OR excluded.of_network > 0 AND excluded.of_network < s.of_network THEN excluded.of_network ELSE s.of_network END`,
 		append(b.args[:2:2], int64(s.Level), s.Level.Below(), s.OfNetwork)...)
-	return b.send(ctx, central("make a sample smaller", Write), &batch)
+	return err
 }
 
-// remove deletes, in pieces, the clients that a statement with the parameter $3 selects.
+// remove deletes the clients that a statement with the parameter $3 selects, in pieces.
 func (b *bounding) remove(ctx context.Context, clients string, arg any) error {
-	for more := true; more; {
-		var batch Batch
-		batch.Statements = []Statement{{
-			SQL: `WITH few AS MATERIALIZED (` + clients + ` ORDER BY client LIMIT $4), gone AS MATERIALIZED (SELECT client FROM tsmon.` + b.table + `
-				WHERE ` + b.where + ` AND client IN (SELECT client FROM few) ORDER BY client FOR UPDATE)
-				DELETE FROM tsmon.` + b.table + ` WHERE ` + b.where + ` AND client IN (SELECT client FROM gone)`,
-			Args: append(b.args[:2:2], arg, boundPiece), Affected: func(rows int64) { more = rows == boundPiece },
-		}}
-		if err := b.send(ctx, central("sweep a sample", Write), &batch); err != nil {
+	statement := `WITH few AS MATERIALIZED (` + clients + ` ORDER BY client LIMIT $4), gone AS MATERIALIZED (SELECT client FROM tsmon.` + b.table + `
+			WHERE ` + b.where + ` AND client IN (SELECT client FROM few) ORDER BY client FOR UPDATE)
+		DELETE FROM tsmon.` + b.table + ` WHERE ` + b.where + ` AND client IN (SELECT client FROM gone)`
+	for {
+		gone, err := b.exec(ctx, central("sweep a sample", Write), statement, append(b.args[:2:2], arg, Piece)...)
+		if err != nil || gone < Piece {
 			return err
 		}
 	}
-	return nil
 }

@@ -1,10 +1,10 @@
-// Package sqlstore implements the contract of package record in SQL, over databases
-// that the adapters open.
+// Package sqlstore implements the contract of package record, which documents the methods,
+// in SQL, for databases that the adapters open.
 //
-// Statements are in the dialect of PostgreSQL, as far as SQLite has an equal. Central
-// tables lie in the schema tsmon, those of a tenant in {schema}. In a statement about a
-// list, {rows} stands for the table n, which holds it or one row of it; that is the last
-// of FROM, and its columns are qualified by n.
+// Statements use the part of PostgreSQL's dialect that the SQLite adapter can translate.
+// The schema tsmon holds the tables that tenants share, {schema} those of one tenant. In a
+// statement about a list, {rows} stands for a table n of its rows, or of one of them. It
+// comes last in FROM, and its columns are qualified by n.
 package sqlstore
 
 import (
@@ -23,34 +23,57 @@ import (
 type Mode int
 
 const (
-	Read  Mode = iota // one state of the database
-	Write             // what locks the counters of a tenant, or rows in the order of their keys
+	Read  Mode = iota // reads one state of the database
+	Write             // locks the counters of a tenant, or rows in the order of their keys
 )
 
 // Database is what an adapter provides.
 type Database interface {
-	// Begin begins a transaction of a database whose structure is up to date. {schema}
+	// Begin begins a transaction, once the structure of the database is up to date. schema
 	// is that of a tenant, or empty.
 	Begin(ctx context.Context, mode Mode, schema string) (Tx, error)
-	// CreateSchema creates the tables of a tenant unless they exist. The name is valid.
+	// CreateSchema creates the tables of a tenant unless they exist. schema is valid.
 	CreateSchema(ctx context.Context, schema string) error
-	// Drop adds the statements that drop the tables of a tenant to a batch. The batch fails
-	// with ErrLocked where others use them, and may then be sent again.
+	// Drop adds the statements that drop the tables of a tenant to a batch. If others use
+	// them the batch fails with ErrLocked, and may be sent again.
 	Drop(b *Batch, schema string) error
-	// Forget returns a function that deletes some of the clients and tries that were
-	// last seen before a time, and reports how many and whether there may be more. Each
-	// call gets a transaction of its own, which it commits.
-	Forget(before time.Time) func(ctx context.Context, tx Tx) (n int64, more bool, err error)
+	// Forget looks at the next Piece rows of at least one walk, deletes those that were last
+	// seen before a time, and returns how many. It commits the transaction.
+	Forget(ctx context.Context, tx Tx, walks []*Walk, before time.Time) (int64, error)
 	// Translate maps an error of the driver to those of package record.
-	Translate(ctx context.Context, err error) error
+	Translate(err error) error
 }
 
-// ErrLocked is the record.ErrUnavailable of a transaction that gave way to another one.
+// Translate maps an error of a call to those of package record.
+func Translate(ctx context.Context, db Database, err error) error {
+	switch {
+	case errors.Is(ctx.Err(), context.Canceled) || errors.Is(err, context.Canceled):
+		return context.Canceled
+	case ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("%w: %w", record.ErrUnavailable, context.DeadlineExceeded)
+	}
+	return db.Translate(err)
+}
+
+// Piece is how many rows of a table one transaction of a clean-up looks at: others can
+// write in between.
+const Piece = 5000
+
+// Walk is how far Forget has got in a table, in the order of its key.
+type Walk struct {
+	Table string
+	Key   string // columns
+	Last  []any  // key of the last row of the last piece
+	Done  bool
+}
+
+// ErrLocked is the record.ErrUnavailable of a transaction that failed because another one
+// holds a lock.
 var ErrLocked = fmt.Errorf("%w: others use what it needs", record.ErrUnavailable)
 
 // Tx is a transaction.
 type Tx interface {
-	// Send executes a batch in one round trip, and commits after the last one.
+	// Send executes a batch in one round trip. It commits after the last batch.
 	Send(ctx context.Context, b *Batch, last bool) error
 	// Close rolls back unless a batch has committed.
 	Close()
@@ -59,17 +82,17 @@ type Tx interface {
 // Batch is a list of statements.
 type Batch struct {
 	Statements []Statement
-	Apart      bool // each statement may be a transaction of its own
+	Apart      bool // the adapter may commit after each statement
 }
 
 // Statement is a statement of a batch.
 type Statement struct {
 	SQL      string
 	Args     []any               // $1, $2, …
-	Columns  []Column            // of {rows}, for a list
-	Rows     [][]any             // of the list; none execute nothing
+	Columns  []Column            // of {rows}, in a statement about a list
+	Rows     [][]any             // of {rows}
 	Scan     func(Scanner) error // called with each row of the result; may be nil
-	Affected func(rows int64)    // may be nil; excludes Scan
+	Affected *int64              // set to the number of changed rows; may be nil; excludes Scan
 }
 
 // Scanner is a row of a result.
@@ -78,14 +101,28 @@ type Scanner = interface{ Scan(into ...any) error }
 // Column is a column of a list.
 type Column struct{ Name, Type string }
 
-// Exec adds a statement that returns no rows.
-func (b *Batch) Exec(statement string, args ...any) {
-	b.Statements = append(b.Statements, Statement{SQL: statement, Args: args})
-}
+// Exec adds a statement whose result does not matter.
+func (b *Batch) Exec(statement string, args ...any) { b.add(Statement{SQL: statement, Args: args}) }
 
 // Query adds a statement that returns rows.
 func (b *Batch) Query(scan func(Scanner) error, statement string, args ...any) {
-	b.Statements = append(b.Statements, Statement{SQL: statement, Args: args, Scan: scan})
+	b.add(Statement{SQL: statement, Args: args, Scan: scan})
+}
+
+// Count adds a statement and sets n to the number of rows that it changes.
+func (b *Batch) Count(n *int64, statement string, args ...any) {
+	b.add(Statement{SQL: statement, Args: args, Affected: n})
+}
+
+// add adds a statement. A text that no database can hold becomes NULL, which equals
+// nothing.
+func (b *Batch) add(st Statement) {
+	for i, arg := range st.Args {
+		if text, ok := arg.(string); ok && !record.Storable(text) {
+			st.Args[i] = nil
+		}
+	}
+	b.Statements = append(b.Statements, st)
 }
 
 // list adds a statement about a list, unless that is empty. columns are names and types,
@@ -121,7 +158,7 @@ func upsert(table, keys, columns string) string {
 		table, strings.Join(names, ", "), strings.Join(names, ", n."), keys, strings.Join(set, ", "))
 }
 
-// rowsOf returns a list as rows of its columns.
+// rowsOf returns the elements of a list as rows.
 func rowsOf[T any](list []T, values func(T) []any) [][]any {
 	rows := make([][]any, len(list))
 	for i, element := range list {
@@ -133,21 +170,21 @@ func rowsOf[T any](list []T, values func(T) []any) [][]any {
 // Store implements record.Store except for Close.
 type Store struct {
 	*core
-	Fleet
+	fleet
 	tenants
 	contents
 }
 
-// tenants are tenants, their users, and the trail of what was done to them.
+// tenants implements record.Tenants, Users and Audits.
 type tenants struct{ *core }
 
-// contents are what a tenant's application shows: diagrams, variables, menus, charts.
+// contents implements record.Diagrams, Variables, Access, Configuration and Contents.
 type contents struct{ *core }
 
-// Fleet implements record.Installs.
-type Fleet struct{ *core }
+// fleet implements record.Installs, Samples, Outcomes and Outbox.
+type fleet struct{ *core }
 
-// core runs calls.
+// core runs the calls of the contract.
 type core struct {
 	db    Database
 	limit time.Duration // of a call
@@ -157,40 +194,36 @@ type core struct {
 // New returns the store of a database. Calls take at most limit.
 func New(db Database, limit time.Duration) *Store {
 	c := &core{db: db, limit: limit}
-	return &Store{c, Fleet{c}, tenants{c}, contents{c}}
+	return &Store{c, fleet{c}, tenants{c}, contents{c}}
 }
 
-// Ping implements record.Store.
 func (s *Store) Ping(ctx context.Context) error {
 	_, err := list(ctx, s.core, central("ping records", Read), scan(func(n *int) []any { return []any{n} }), `SELECT 1 FROM tsmon.tenants LIMIT 1`)
 	return err
 }
 
-// roomBytes is what TryWrite writes. It does not compress.
-const roomBytes = 64 << 10
-
-// TryWrite implements record.Store. It replaces the one row of a table.
+// TryWrite replaces the only row of a table with random bytes, which do not compress.
 func (s *Store) TryWrite(ctx context.Context) error {
-	filler := make([]byte, roomBytes)
+	filler := make([]byte, 64<<10)
 	rand.Read(filler) // never fails
-	var b Batch
-	b.Exec(`INSERT INTO tsmon.room (id, filler) VALUES (1, $1) ON CONFLICT (id) DO UPDATE SET filler = excluded.filler`, filler)
-	return s.send(ctx, central("try a write of records", Write), &b)
+	_, err := s.exec(ctx, central("try a write of records", Write),
+		`INSERT INTO tsmon.room (id, filler) VALUES (1, $1) ON CONFLICT (id) DO UPDATE SET filler = excluded.filler`, filler)
+	return err
 }
 
-// call is what a call does, and for which tenant.
+// call describes a call of the contract.
 type call struct {
-	what   string
+	what   string // for errors
 	mode   Mode
 	schema string
-	tenant bool
+	tenant bool // schema has to be that of a tenant
 }
 
 func central(what string, mode Mode) call { return call{what: what, mode: mode} }
 
 func of(schema, what string, mode Mode) call { return call{what, mode, schema, true} }
 
-// run runs f with a transaction. record.ErrNotFound if there is no such tenant.
+// run runs f in a transaction. record.ErrNotFound if the call's tenant does not exist.
 func (s *core) run(ctx context.Context, c call, f func(ctx context.Context, tx Tx) error) error {
 	ctx, cancel := context.WithTimeout(ctx, s.limit)
 	defer cancel()
@@ -204,7 +237,7 @@ func (s *core) run(ctx context.Context, c call, f func(ctx context.Context, tx T
 		}
 	}
 	if err := s.transact(ctx, c, f); err != nil {
-		return s.explain(ctx, c, s.db.Translate(ctx, err))
+		return s.explain(ctx, c, Translate(ctx, s.db, err))
 	}
 	return nil
 }
@@ -218,7 +251,7 @@ func (s *core) transact(ctx context.Context, c call, f func(ctx context.Context,
 	return f(ctx, tx)
 }
 
-// explain adds to an error what failed. It checks whether the tenant still exists, since
+// explain adds what failed to an error. It checks that the tenant still exists, since
 // another process may have deleted it.
 func (s *core) explain(ctx context.Context, c call, err error) error {
 	if c.tenant && ctx.Err() == nil && !errors.Is(err, record.ErrUnavailable) {
@@ -230,7 +263,8 @@ func (s *core) explain(ctx context.Context, c call, err error) error {
 	return fmt.Errorf("%s: %w", c.what, err)
 }
 
-// find returns record.ErrNotFound if there is no such tenant. It caches existing ones.
+// find returns record.ErrNotFound if the call's tenant does not exist. It remembers
+// tenants that exist.
 func (s *core) find(ctx context.Context, c call) error {
 	if _, ok := s.known.Load(c.schema); ok {
 		return nil
@@ -248,6 +282,14 @@ func (s *core) find(ctx context.Context, c call) error {
 // send executes a batch in a transaction of its own.
 func (s *core) send(ctx context.Context, c call, b *Batch) error {
 	return s.run(ctx, c, func(ctx context.Context, tx Tx) error { return tx.Send(ctx, b, true) })
+}
+
+// exec executes a statement and returns the number of rows that it changes.
+func (s *core) exec(ctx context.Context, c call, statement string, args ...any) (n int64, err error) {
+	var b Batch
+	b.Count(&n, statement, args...)
+	err = s.send(ctx, c, &b)
+	return n, err
 }
 
 // scan returns a function that reads a row into the fields of an element.
@@ -275,7 +317,7 @@ func list[T any](ctx context.Context, s *core, c call, scan func(Scanner) (T, er
 	return all, err
 }
 
-// one returns the row of a statement, record.ErrNotFound if there is none.
+// one returns the row of a statement. record.ErrNotFound if there is none.
 func one[T any](ctx context.Context, s *core, c call, scan func(Scanner) (T, error), statement string, args ...any) (found T, err error) {
 	all, err := list(ctx, s, c, scan, statement, args...)
 	switch {
@@ -288,3 +330,33 @@ func one[T any](ctx context.Context, s *core, c call, scan func(Scanner) (T, err
 }
 
 var scanID = scan(func(id *int64) []any { return []any{id} })
+
+// queueNumbers reads rows of a text and a number.
+func queueNumbers(b *Batch, into map[string]int64, statement string) {
+	b.Query(func(r Scanner) error {
+		var key string
+		var n int64
+		err := r.Scan(&key, &n)
+		into[key] = n
+		return err
+	}, statement)
+}
+
+// stamp scans a time that is stored as a number of units since 1970. NULL is the zero time.
+type stamp struct {
+	into *time.Time
+	unit func(int64) time.Time
+}
+
+func micros(into *time.Time) *stamp { return &stamp{into, time.UnixMicro} }
+
+func millis(into *time.Time) *stamp { return &stamp{into, time.UnixMilli} }
+
+// Scan implements sql.Scanner.
+func (s *stamp) Scan(value any) error {
+	*s.into = time.Time{}
+	if n, ok := value.(int64); ok {
+		*s.into = s.unit(n).UTC()
+	}
+	return nil
+}

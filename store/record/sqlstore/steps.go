@@ -10,14 +10,13 @@ import (
 //go:embed migrations
 var migrations embed.FS
 
-// The parts of the structure of a database.
+// The parts of a database's structure.
 const (
 	Central = "central" // the schema tsmon, which the adapter creates
 	Tenant  = "tenant"  // {schema}
 )
 
-// Steps returns the statements that build up a part, one step after another. An adapter
-// applies each once.
+// Steps returns the steps that build up a part, in order. An adapter applies each once.
 func Steps(part string) ([]string, error) {
 	names, err := fs.Glob(migrations, "migrations/"+part+"/*.sql") // sorted
 	if err != nil {
@@ -36,8 +35,8 @@ func Steps(part string) ([]string, error) {
 
 var table = regexp.MustCompile(`CREATE TABLE ({schema}\.\w+)`)
 
-// Tables returns the tables of a tenant, {schema}.name. Those that refer to others come
-// after them.
+// Tables returns the tables of a tenant, as {schema}.name. A table comes after those that it
+// refers to.
 func Tables() (names []string, err error) {
 	steps, err := Steps(Tenant)
 	for _, found := range table.FindAllStringSubmatch(strings.Join(steps, "\n"), -1) {

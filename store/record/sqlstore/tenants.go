@@ -25,18 +25,15 @@ func scanTenant(r Scanner) (t record.Tenant, err error) {
 	return t, json.Unmarshal(settings, &t.Settings)
 }
 
-// Tenants implements record.Tenants.
 func (s tenants) Tenants(ctx context.Context) ([]record.Tenant, error) {
 	return list(ctx, s.core, central("list tenants", Read), scanTenant, selectTenants+` ORDER BY schema_name`)
 }
 
-// Tenant implements record.Tenants.
 func (s tenants) Tenant(ctx context.Context, schema string) (record.Tenant, error) {
 	return one(ctx, s.core, of(schema, "read tenant", Read), scanTenant, selectTenant, schema)
 }
 
-// CreateTenant implements record.Tenants. It creates the schema first; after a crash
-// the next call completes the tenant.
+// CreateTenant creates the schema first. After a crash the next call completes the tenant.
 func (s tenants) CreateTenant(ctx context.Context, t record.Tenant) error {
 	settings, err := encodeSettings(t)
 	if err != nil {
@@ -44,7 +41,7 @@ func (s tenants) CreateTenant(ctx context.Context, t record.Tenant) error {
 	}
 	what := "create tenant " + t.Schema
 	if err := s.db.CreateSchema(ctx, t.Schema); err != nil {
-		return fmt.Errorf("%s: %w", what, s.db.Translate(ctx, err))
+		return fmt.Errorf("%s: %w", what, Translate(ctx, s.db, err))
 	}
 	var b Batch
 	var found []record.Tenant
@@ -60,7 +57,7 @@ func (s tenants) CreateTenant(ctx context.Context, t record.Tenant) error {
 	return nil
 }
 
-// encodeSettings checks a tenant and returns its settings as scanTenant reads them.
+// encodeSettings validates a tenant and returns its settings as JSON.
 func encodeSettings(t record.Tenant) (string, error) {
 	if err := t.Validate(); err != nil {
 		return "", err
@@ -69,51 +66,35 @@ func encodeSettings(t record.Tenant) (string, error) {
 	return string(settings), err
 }
 
-// UpdateTenant implements record.Tenants.
 func (s tenants) UpdateTenant(ctx context.Context, t record.Tenant) error {
 	settings, err := encodeSettings(t)
 	if err != nil {
 		return fmt.Errorf("update tenant: %w", err)
 	}
-	var b Batch
-	b.Exec(`UPDATE tsmon.tenants SET ts_name = $1, settings = $2 WHERE schema_name = $3`, t.TsName, settings, t.Schema)
-	return s.send(ctx, of(t.Schema, "update tenant", Write), &b)
+	_, err = s.exec(ctx, of(t.Schema, "update tenant", Write),
+		`UPDATE tsmon.tenants SET ts_name = $1, settings = $2 WHERE schema_name = $3`, t.TsName, settings, t.Schema)
+	return err
 }
 
-// Audit implements record.Audits.
 func (s tenants) Audit(ctx context.Context, a record.Audit) error {
 	a = a.Clean()
-	var b Batch
-	b.Exec(`INSERT INTO tsmon.audits (at, schema_name, user_email, action, target, address, request, ok)
+	_, err := s.exec(ctx, central("audit", Write),
+		`INSERT INTO tsmon.audits (at, schema_name, user_email, action, target, address, request, ok)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`, a.Time.UnixMicro(), a.Schema, a.User, a.Action, a.Target, a.Address, a.Request, a.OK)
-	return s.send(ctx, central("audit", Write), &b)
+	return err
 }
 
-// LastAudits implements record.Audits.
 func (s tenants) LastAudits(ctx context.Context, schema string, limit int) ([]record.Audit, error) {
-	if !record.Storable(schema) {
-		return nil, nil
-	}
-	return list(ctx, s.core, central("read audits", Read), func(r Scanner) (a record.Audit, err error) {
-		var at int64
-		err = r.Scan(&at, &a.Schema, &a.User, &a.Action, &a.Target, &a.Address, &a.Request, &a.OK)
-		a.Time = time.UnixMicro(at).UTC()
-		return a, err
-	}, `SELECT at, schema_name, user_email, action, target, address, request, ok
+	return list(ctx, s.core, central("read audits", Read), scan(func(a *record.Audit) []any {
+		return []any{micros(&a.Time), &a.Schema, &a.User, &a.Action, &a.Target, &a.Address, &a.Request, &a.OK}
+	}), `SELECT at, schema_name, user_email, action, target, address, request, ok
 		FROM tsmon.audits WHERE schema_name = $1 ORDER BY id DESC LIMIT $2`, schema, max(limit, 0))
 }
 
-// forgetAudits bounds the rows that one call of ForgetAudits looks at: they are written in
-// the order of their times.
-const forgetAudits = 5000
-
-// ForgetAudits implements record.Audits.
-func (s tenants) ForgetAudits(ctx context.Context, before time.Time) (n int64, err error) {
-	b := Batch{Statements: []Statement{{
-		SQL:  `DELETE FROM tsmon.audits WHERE at < $1 AND id IN (SELECT id FROM tsmon.audits ORDER BY id LIMIT $2)`,
-		Args: []any{before.UnixMicro(), forgetAudits}, Affected: func(rows int64) { n = rows },
-	}}}
-	return n, s.send(ctx, central("forget audits", Write), &b)
+// ForgetAudits looks at the oldest rows only: rows are written in the order of their times.
+func (s tenants) ForgetAudits(ctx context.Context, before time.Time) (int64, error) {
+	return s.exec(ctx, central("forget audits", Write),
+		`DELETE FROM tsmon.audits WHERE at < $1 AND id IN (SELECT id FROM tsmon.audits ORDER BY id LIMIT $2)`, before.UnixMicro(), Piece)
 }
 
 const (
@@ -125,32 +106,18 @@ var scanUser = scan(func(u *record.User) []any {
 	return []any{&u.ID, &u.Email, &u.Profile, &u.Admin, &u.Disabled, &u.TokenVersion, &u.TokenDigest}
 })
 
-// Users implements record.Users.
 func (s tenants) Users(ctx context.Context, schema string) ([]record.User, error) {
 	return list(ctx, s.core, of(schema, "list users", Read), scanUser, selectUsers+` ORDER BY id`)
 }
 
-// User implements record.Users.
 func (s tenants) User(ctx context.Context, schema, email string) (record.User, error) {
-	return one(ctx, s.core, of(schema, "read user", Read), scanUser, selectUsers+` WHERE email_key = $1`, emailKey(email))
+	return one(ctx, s.core, of(schema, "read user", Read), scanUser, selectUsers+` WHERE email_key = $1`, record.EmailKey(email))
 }
 
-// emailKey returns the key of an address, or nil, which matches nobody, for one that
-// can't be stored.
-func emailKey(email string) *string {
-	if !record.Storable(email) {
-		return nil
-	}
-	key := record.EmailKey(email)
-	return &key
-}
-
-// UserByID implements record.Users.
 func (s tenants) UserByID(ctx context.Context, schema string, id int64) (record.User, error) {
 	return one(ctx, s.core, of(schema, "read user", Read), scanUser, selectUsers+` WHERE id = $1`, id)
 }
 
-// CreateUser implements record.Users.
 func (s tenants) CreateUser(ctx context.Context, schema string, u record.User) (record.User, error) {
 	if err := u.Validate(); err != nil {
 		return record.User{}, fmt.Errorf("create user: %w", err)
@@ -173,7 +140,6 @@ func (s tenants) CreateUser(ctx context.Context, schema string, u record.User) (
 	return created[0], nil
 }
 
-// ImportUsers implements record.Users.
 func (s *Store) ImportUsers(ctx context.Context, schema string, users []record.User) error {
 	if err := record.ValidateUsers(users); err != nil {
 		return fmt.Errorf("import users: %w", err)
@@ -207,8 +173,8 @@ func nextUser(users []record.User) int64 {
 	return next
 }
 
-// mergeUsers returns users with the token versions that they get beside those that there
-// are.
+// mergeUsers returns users with the token versions that they get when they are added to
+// those of have.
 func mergeUsers(have, users []record.User) ([]record.User, error) {
 	byID, byKey := map[int64]record.User{}, map[string]int64{}
 	for _, u := range have {
@@ -235,22 +201,20 @@ func mergeUsers(have, users []record.User) ([]record.User, error) {
 	return merged, nil
 }
 
-// newTokenVersion returns the token version of a new user: one that no user of a deleted
-// tenant of the same name is likely to have had. As a JSON number it is exact everywhere.
+// newTokenVersion returns a random token version, so that the tokens of a deleted tenant are
+// not valid for a new one of the same name. As a JSON number it is exact everywhere.
 func newTokenVersion() int64 { return 1 + rand.Int64N(1<<48) }
 
-// DisableUser implements record.Users.
 func (s tenants) DisableUser(ctx context.Context, schema, email string) error {
 	_, err := one(ctx, s.core, of(schema, "disable user", Write), scanID, `
 		UPDATE {schema}.users SET token_version = token_version + CASE WHEN disabled THEN 0 ELSE 1 END, disabled = true
-		WHERE email_key = $1 RETURNING id`, emailKey(email))
+		WHERE email_key = $1 RETURNING id`, record.EmailKey(email))
 	return err
 }
 
-// SetUserToken implements record.Users.
 func (s tenants) SetUserToken(ctx context.Context, schema, email string, digest []byte) error {
 	_, err := one(ctx, s.core, of(schema, "set token of user", Write), scanID, `
 		UPDATE {schema}.users SET token_version = token_version + 1, token_digest = $1
-		WHERE email_key = $2 RETURNING id`, digest, emailKey(email))
+		WHERE email_key = $2 RETURNING id`, digest, record.EmailKey(email))
 	return err
 }

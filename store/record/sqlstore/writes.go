@@ -6,26 +6,18 @@ import (
 	"tsmon/store/record"
 )
 
-// Wrote implements record.Writes.
 func (s *Store) Wrote(ctx context.Context, tsName string) error {
 	if err := (record.Tenant{Schema: "x", TsName: tsName}).Validate(); err != nil {
 		return err
 	}
-	var b Batch
-	b.Exec(`INSERT INTO tsmon.writes (ts_name, count) VALUES ($1, 1) ON CONFLICT (ts_name) DO UPDATE SET count = writes.count + 1`, tsName)
-	return s.send(ctx, central("count a write", Write), &b)
+	_, err := s.exec(ctx, central("count a write", Write),
+		`INSERT INTO tsmon.writes (ts_name, count) VALUES ($1, 1) ON CONFLICT (ts_name) DO UPDATE SET count = writes.count + 1`, tsName)
+	return err
 }
 
-// Writes implements record.Writes.
 func (s *Store) Writes(ctx context.Context) (map[string]int64, error) {
 	counts := map[string]int64{}
 	var b Batch
-	b.Query(func(r Scanner) error {
-		var name string
-		var count int64
-		err := r.Scan(&name, &count)
-		counts[name] = count
-		return err
-	}, `SELECT ts_name, count FROM tsmon.writes`)
+	queueNumbers(&b, counts, `SELECT ts_name, count FROM tsmon.writes`)
 	return counts, s.send(ctx, central("read the counts of writes", Read), &b)
 }

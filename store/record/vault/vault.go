@@ -1,12 +1,11 @@
-// Package vault keeps secrets of servers in the records, encrypted with a secret from
-// outside, so that a copy of the records gives none of them away.
+// Package vault keeps secrets of servers in the records, encrypted with an outer secret that
+// is not in the records, so that a copy of the records reveals none of them.
 //
-// A value is sealed with AES-256-GCM under a key that HKDF-SHA256 derives from the
-// outer secret, with a random nonce, and bound to its name: a row under another name
-// does not open. It begins with the format (one byte, 1) and eight bytes that name the
-// key. Of several outer secrets the first seals and each opens, so that they can be
-// changed while servers run: the new one is put first everywhere, then Renew has sealed
-// everything with it, then the old one goes.
+// A value is sealed with AES-256-GCM, with a random nonce and the name of the row as
+// additional data, under a key that HKDF-SHA256 derives from the outer secret. It begins
+// with the format (one byte, 1) and the id of the key (eight bytes). With several outer
+// secrets the first seals and all of them open, so that servers can change theirs while they
+// run: put the new one first everywhere, call Renew for each row, then remove the old one.
 package vault
 
 import (
@@ -22,7 +21,8 @@ import (
 	"tsmon/store/record"
 )
 
-// ErrSealed says that none of the outer secrets opens a value, or that it was changed.
+// ErrSealed says that no outer secret opens a value, because another one has sealed it or
+// because the value was changed.
 var ErrSealed = errors.New("sealed with another secret than TSMON_SECRET, or changed")
 
 // MinSecret is the least length of an outer secret, in bytes.
@@ -30,7 +30,7 @@ const MinSecret = 32
 
 const (
 	format = 1
-	idSize = 8 // bytes that name a key
+	idSize = 8 // bytes of a key's id
 )
 
 // Vault opens and seals values.
@@ -42,10 +42,10 @@ type Vault struct {
 // sealer is a key.
 type sealer struct {
 	cipher.AEAD
-	head []byte // what begins its values
+	head []byte // the format and the id, with which its values begin
 }
 
-// New returns a vault for outer secrets, the present one first.
+// New returns a vault for outer secrets, the current one first.
 func New(records record.Secrets, secrets []string) (*Vault, error) {
 	v := &Vault{records: records}
 	for i, secret := range secrets {
@@ -76,7 +76,7 @@ func (s sealer) seal(name string, text []byte) []byte {
 	return s.Seal(bytes.Clone(s.head), nil, text, []byte(name)) //nolint:gosec // Seal makes the nonce itself
 }
 
-// open returns what a value holds.
+// open returns the plain text of a value, and the key that sealed it.
 func (v *Vault) open(name string, value []byte) (text []byte, by sealer, err error) {
 	for _, key := range v.keys {
 		if sealed, ok := bytes.CutPrefix(value, key.head); ok {
@@ -108,7 +108,7 @@ func (r Row) Get(ctx context.Context) ([]byte, error) {
 	return text, err
 }
 
-// Create keeps a value, unless there is one, and returns what is kept.
+// Create stores a value, unless there is one, and returns the one that is stored.
 func (r Row) Create(ctx context.Context, text []byte) ([]byte, error) {
 	if kept, err := r.Get(ctx); !errors.Is(err, record.ErrNotFound) {
 		return kept, err
@@ -121,12 +121,12 @@ func (r Row) Create(ctx context.Context, text []byte) ([]byte, error) {
 	return kept, err
 }
 
-// maxTries bounds attempts to replace a value that others replace, too.
+// maxTries bounds the attempts to replace a value while others replace it.
 const maxTries = 10
 
 var errBusy = errors.New("others change the same secret at the moment")
 
-// Replace replaces the value by what change makes of it.
+// Replace replaces the value by the result of change, which it may call several times.
 func (r Row) Replace(ctx context.Context, change func(text []byte) ([]byte, error)) error {
 	return r.replace(ctx, func(text []byte, _ sealer) ([]byte, error) { return change(text) })
 }
@@ -151,7 +151,8 @@ func (r Row) replace(ctx context.Context, change func(text []byte, by sealer) ([
 	return fmt.Errorf("%w: %s", errBusy, r.name)
 }
 
-// Renew seals the value with the first outer secret, if another one has sealed it.
+// Renew seals the value with the first outer secret, if another one has sealed it. It does
+// nothing if there is no value.
 func (r Row) Renew(ctx context.Context) (renewed bool, err error) {
 	err = r.replace(ctx, func(text []byte, by sealer) ([]byte, error) {
 		if renewed = !bytes.Equal(by.head, r.vault.keys[0].head); renewed {
