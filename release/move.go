@@ -8,6 +8,7 @@ import (
 	"tsmon/channels"
 	"tsmon/manifest"
 	"tsmon/release/library"
+	"tsmon/release/upkeep"
 )
 
 // Build returns the manifest of bundles without publishing anything; baseURL is the
@@ -50,6 +51,8 @@ func (p *Publisher) move(ctx context.Context, o Options, choose func(planner, vi
 	}
 	chosen, err := choose(pl, v, s)
 	switch head := s.log.Head(); {
+	case s.log.Fed() && errors.As(err, new(*Refusal)) && !errors.Is(err, ErrConfig):
+		return nil, upkeep.Fed(s.channel) // whatever else stands against the move
 	case err != nil:
 		return nil, err
 	case chosen.to == nil:

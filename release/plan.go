@@ -245,6 +245,9 @@ func (p planner) plan(v view, s *state, c change) (*Plan, error) {
 	plan.Rollout = ShareOf(c.rollout, p.policies[s.channel].Rings)
 	head := s.log.Head()
 	unchanged := head != nil && head.Release.Equal(&entry.Release) && head.Rollout.Alike(entry.Rollout)
+	if !unchanged && s.log.Fed() {
+		return nil, upkeep.Fed(s.channel)
+	}
 	if !c.standing {
 		if err := v.resting(s, c.release.Version, p.now); err != nil {
 			return nil, err
@@ -259,8 +262,6 @@ func (p planner) plan(v view, s *state, c change) (*Plan, error) {
 	plan.Reach, plan.Warnings = reach, append(plan.Warnings, warnings...)
 	if unchanged {
 		plan.Action, plan.Sequence, plan.head = head.Action, head.Sequence, head
-	} else if s.log.Fed() {
-		return nil, upkeep.Fed(s.channel)
 	} else if s.ahead != nil && !c.retreats() {
 		return nil, s.ahead
 	} else {

@@ -242,13 +242,10 @@ func (p planner) resume(s *state, o Options) (choice, error) {
 
 // finish chooses what an interrupted move left open.
 func (p planner) finish(s *state) (choice, error) {
-	if err := s.shows(); err != nil {
-		return choice{}, err
-	}
-	head := s.log.Head()
 	return choice{to: func(*library.Record) change {
+		head := s.log.Head()
 		return change{action: head.Action, release: head.Release, rollout: head.Rollout, standing: true}
-	}}, nil
+	}}, s.shows()
 }
 
 // pause holds the newest release of a channel back. A release that everybody gets

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -40,6 +41,53 @@ func TestReference(t *testing.T) {
 		if got, err := os.ReadFile(name); err != nil || string(got) != want {
 			t.Errorf("%s is not what the sources give: run TSMON_WRITE_REFERENCE=1 go test ./cmd/tsmon -run TestReference (%v)", name, err)
 		}
+	}
+}
+
+// TestRouteBodies: the page of the routes names every member of every request body.
+func TestRouteBodies(t *testing.T) {
+	doc, err := openapi3.NewLoader().LoadFromFile("../../api/openapi.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sections := map[string]string{}
+	for section := range strings.SplitSeq(read(t, "reference/routes.md"), "\n## ") {
+		title, text, _ := strings.Cut(section, "\n")
+		sections[title] = text
+	}
+	members := 0
+	for path, item := range doc.Paths.Map() {
+		for method, o := range item.Operations() {
+			if o.RequestBody == nil {
+				continue
+			}
+			text := sections[method+" "+path]
+			for kind, media := range o.RequestBody.Value.Content {
+				if !strings.Contains(text, "- body, `"+kind+"`") {
+					t.Errorf("%s %s: the body %s is not shown", method, path, kind)
+				}
+				visitMembers(media.Schema.Value, func(name string) {
+					members++
+					if !strings.Contains(text, "- `"+name+"`, ") {
+						t.Errorf("%s %s: the member %s is not shown", method, path, name)
+					}
+				})
+			}
+		}
+	}
+	if members < 50 {
+		t.Errorf("only %d members", members)
+	}
+}
+
+// visitMembers visits the members of a schema, at any depth.
+func visitMembers(s *openapi3.Schema, visit func(name string)) {
+	if s.Items != nil {
+		visitMembers(s.Items.Value, visit)
+	}
+	for name, member := range s.Properties {
+		visit(name)
+		visitMembers(member.Value, visit)
 	}
 }
 
@@ -141,7 +189,8 @@ func settingPages(t *testing.T) string {
 				continue
 			}
 			tag := reflect.StructTag(strings.Trim(f.Tag.Value, "`"))
-			name, variable := tag.Get("yaml"), tag.Get("env")
+			name, _, _ := strings.Cut(tag.Get("yaml"), ",")
+			variable := tag.Get("env")
 			inner, kind := f.Type, ""
 			if m, ok := inner.(*ast.MapType); ok {
 				inner, kind = m.Value, ".NAME"
@@ -184,7 +233,7 @@ func spoken(file *ast.File) map[string]string {
 				break
 			}
 			tag := reflect.StructTag(strings.Trim(n.Tag.Value, "`"))
-			name := tag.Get("yaml")
+			name, _, _ := strings.Cut(tag.Get("yaml"), ",")
 			if name == "" || name == "-" { // only a variable sets it
 				name, _, _ = strings.Cut(tag.Get("env"), ",")
 			}
@@ -232,6 +281,7 @@ func routePages(t *testing.T) string {
 			for _, p := range append(slices.Clone(doc.Paths.Value(path).Parameters), o.Parameters...) {
 				fmt.Fprintf(&b, "- `%s` in %s: %s\n", p.Value.Name, p.Value.In, oneLine(p.Value.Description))
 			}
+			bodyPages{&b, doc.Components.Schemas}.body(o.RequestBody)
 			for _, status := range slices.Sorted(maps.Keys(o.Responses.Map())) {
 				r := o.Responses.Value(status)
 				said := ""
@@ -243,6 +293,98 @@ func routePages(t *testing.T) string {
 		}
 	}
 	return b.String()
+}
+
+// bodyPages writes request bodies. schemas are those that descriptions refer to as "As NAME".
+type bodyPages struct {
+	*strings.Builder
+	schemas openapi3.Schemas
+}
+
+// body lists the members of a request body, and an example.
+func (b bodyPages) body(body *openapi3.RequestBodyRef) {
+	if body == nil {
+		return
+	}
+	for _, kind := range slices.Sorted(maps.Keys(body.Value.Content)) {
+		media := body.Value.Content[kind]
+		fmt.Fprintf(b, "- body, `%s`, %s\n", kind, saying(typeOf(media.Schema.Value), body.Value.Description))
+		b.members(media.Schema.Value, "  ")
+		if example, err := json.Marshal(media.Example); err == nil && kind == "application/json" {
+			fmt.Fprintf(b, "  - example: `%s`\n", example)
+		}
+	}
+}
+
+var reference = regexp.MustCompile(`^As (\w+)`)
+
+// members lists the members of an object, of the objects of an array, or of the forms of a value,
+// and what is in them.
+func (b bodyPages) members(s *openapi3.Schema, indent string) {
+	if s.Items != nil {
+		s = s.Items.Value
+	}
+	for _, form := range s.OneOf {
+		if form.Value.Type.Is("object") {
+			fmt.Fprintf(b, "%s- %s\n", indent, saying("object", form.Value.Description))
+			b.members(form.Value, indent+"  ")
+		}
+	}
+	if rest := s.AdditionalProperties.Schema; rest != nil {
+		fmt.Fprintf(b, "%s- any key, %s\n", indent, saying(typeOf(rest.Value), rest.Value.Description))
+		b.members(rest.Value, indent+"  ")
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
+		member := s.Properties[name].Value
+		kind, said := typeOf(member), member.Description
+		if m := reference.FindStringSubmatch(said); m != nil && b.schemas[m[1]] != nil {
+			named := b.schemas[m[1]].Value
+			said = strings.TrimSuffix(named.Description, ".") + said[len(m[0]):]
+			member = named
+		} else if member.Items != nil {
+			said = cmp.Or(said, member.Items.Value.Description)
+		}
+		if slices.Contains(s.Required, name) {
+			kind += ", required"
+		}
+		fmt.Fprintf(b, "%s- `%s`, %s\n", indent, name, saying(kind, said))
+		b.members(member, indent+"  ")
+	}
+}
+
+func saying(kind, description string) string {
+	if description == "" {
+		return kind
+	}
+	return kind + ": " + oneLine(description)
+}
+
+// typeOf names the type of a value in JSON.
+func typeOf(s *openapi3.Schema) string {
+	types := s.Type.Slice()
+	switch {
+	case len(s.OneOf) > 0:
+		types = nil
+		for _, form := range s.OneOf {
+			types = append(types, typeOf(form.Value))
+		}
+	case len(s.Enum) > 0:
+		types = nil
+		for _, value := range s.Enum {
+			types = append(types, fmt.Sprintf("`%v`", value))
+		}
+	case s.Items != nil:
+		types = []string{"array of (" + typeOf(s.Items.Value) + ")"}
+	case s.Format == "binary":
+		types = []string{"bytes"}
+	}
+	switch {
+	case len(types) == 0:
+		return "any value"
+	case s.Nullable:
+		types = append(types, "null")
+	}
+	return strings.Join(slices.Compact(types), " or ")
 }
 
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

@@ -60,10 +60,14 @@ Environment:
                       ~/.mc/config.json or the machine's role)`
 
 func rootCommand(app *cli.App) *cobra.Command {
+	release := releasing.ReleaseCommand(app, staging.StageCommand(app), staging.DiscardCommand(app), sites.ExportCommand(app), sites.ImportCommand(app), sites.MirrorCommand(app))
+	channel := releasing.ChannelCommand(app)
+	channel.AddCommand(guarding.AdoptionCommand(app), guarding.GuardCommand(app))
 	root := cli.Group("tsmon", "Release a Tauri desktop application and serve its updates",
-		setup.InitCommand(app), keys.Command(app), releasing.ReleaseCommand(app, staging.StageCommand(app), staging.DiscardCommand(app), sites.ExportCommand(app), sites.ImportCommand(app), sites.MirrorCommand(app)), releasing.PlanCommand(app), updating.ManifestCommand(app),
-		channelCommand(app), updating.UpdateCommand(app), serving.Command(app),
-		admin.TenantCommand(app), admin.UserCommand(app), admin.SeriesCommand(app), admin.BackupCommand(app), setup.DoctorCommand(app), setup.ConfigCommand(app), versionCommand(app), manCommand())
+		setup.InitCommand(app), keys.Command(app),
+		release, releasing.PlanCommand(app), updating.ManifestCommand(app), channel, updating.UpdateCommand(app), serving.Command(app),
+		admin.TenantCommand(app), admin.UserCommand(app), admin.SeriesCommand(app), admin.BackupCommand(app),
+		setup.DoctorCommand(app), setup.ConfigCommand(app), versionCommand(app), manCommand())
 	root.Long = rootHelp
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.Version = version().String()
@@ -118,11 +122,4 @@ func versionCommand(app *cli.App) *cobra.Command {
 			return app.Print(v, func(w io.Writer) { fmt.Fprintln(w, v) })
 		},
 	}
-}
-
-// channelCommand returns `tsmon channel`.
-func channelCommand(app *cli.App) *cobra.Command {
-	cmd := releasing.ChannelCommand(app)
-	cmd.AddCommand(guarding.AdoptionCommand(app), guarding.GuardCommand(app))
-	return cmd
 }

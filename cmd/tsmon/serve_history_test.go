@@ -117,20 +117,20 @@ func TestRestoredFromBackup(t *testing.T) {
 				}
 			} else {
 				accept := []string{"channel", "verify", "stable", "--no-probe", "--accept"}
-				if out := k.must(t, append(accept, "--dry-run")...); !strings.Contains(out, "stable: servers would go on with the log that ends at 1:") || !strings.Contains(out, end[1]) {
+				if out := k.must(t, append(accept, "--dry-run")...); !strings.Contains(out, "stable: servers would accept the log that ends at 1:") || !strings.Contains(out, end[1]) {
 					t.Error(out)
 				}
 				if out := k.must(t, append(accept, "--dry-run", "--json")...); !strings.Contains(out, `"dry_run": true`) {
 					t.Error(out)
 				}
 				shows(fresh, 503, "") // it gave nothing up
-				if out := k.must(t, accept...); !strings.Contains(out, "stable: servers go on with") {
+				if out := k.must(t, accept...); !strings.Contains(out, "stable: servers accept the log") {
 					t.Error(out)
 				}
 			}
 			shows(s, 200, `"1.0.0"`)
 			shows(fresh, 200, `"1.0.0"`)
-			again := "none asks for " + end[1] + ", nothing to do"
+			again := "none has seen " + end[1] + ", nothing to do"
 			if operators {
 				again = "nothing to do"
 			}
@@ -200,7 +200,7 @@ func TestBegunAnew(t *testing.T) {
 	if code != 1 || !found || !strings.Contains(stderr, "the server shows nothing of the channel") {
 		t.Fatalf("code %d: %s", code, stderr)
 	}
-	if out := k.must(t, strings.Fields(hint)...); !strings.Contains(out, "stable: servers go on with the log that ends at 1:") {
+	if out := k.must(t, strings.Fields(hint)...); !strings.Contains(out, "stable: servers accept the log that ends at 1:") {
 		t.Error(out)
 	}
 	until(t, "the server shows 1.2.0", func() bool {

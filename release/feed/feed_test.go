@@ -290,26 +290,45 @@ func (c *counting) List(ctx context.Context, prefix, after string) iter.Seq2[obj
 	return c.Store.List(ctx, prefix, after)
 }
 
-// TestMovesOfAFedChannel: nobody moves it here, and prune and repair let it be.
+// refused fails the test unless the named moves of stable are refused because it is fed.
+func refused(t *testing.T, d *place, names ...string) {
+	t.Helper()
+	o := release.Options{Channel: "stable", Why: "test"}
+	part := o
+	part.Rollout = &channels.Rollout{Steps: []int{10}}
+	moves := map[string]func() (*release.Plan, error){
+		"pause":   func() (*release.Plan, error) { return d.Pause(t.Context(), o) },
+		"resume":  func() (*release.Plan, error) { return d.Resume(t.Context(), o) },
+		"rollout": func() (*release.Plan, error) { return d.Rollout(t.Context(), part) },
+		"promote": func() (*release.Plan, error) {
+			return d.Promote(t.Context(), release.PromoteOptions{Options: o, From: "beta"})
+		},
+		"rollback": func() (*release.Plan, error) { return d.Rollback(t.Context(), release.RollbackOptions{Options: o}) },
+		"rollback to 9.9.9": func() (*release.Plan, error) {
+			return d.Rollback(t.Context(), release.RollbackOptions{Options: o, To: "9.9.9"})
+		},
+	}
+	for _, name := range names {
+		if _, err := moves[name](); !errors.Is(err, channels.ErrFed) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestMovesOfAFedChannel: nobody moves it here, whatever else would refuse the move, and prune
+// and repair let it be.
 func TestMovesOfAFedChannel(t *testing.T) {
 	hq, site := sides(t)
-	for _, version := range []string{"1.0.0", "1.1.0", "1.2.0", "1.3.0"} {
+	hq.publish(t, "stable", "1.0.0")
+	site.must(t, hq.export(t, 0))
+	refused(t, site, "rollback", "pause", "resume", "rollout", "promote") // of the first release
+	for _, version := range []string{"1.1.0", "1.2.0", "1.3.0"} {
 		hq.publish(t, "stable", version)
 	}
 	site.must(t, hq.export(t, 0))
 	before := objecttest.Tree(t, site.Store)
+	refused(t, site, "rollback", "pause", "rollback to 9.9.9")
 	o := release.Options{Channel: "stable", Why: "test"}
-	for name, move := range map[string]func() error{
-		"rollback": func() error {
-			_, err := site.Rollback(t.Context(), release.RollbackOptions{Options: o})
-			return err
-		},
-		"pause": func() error { _, err := site.Pause(t.Context(), o); return err },
-	} {
-		if err := move(); !errors.Is(err, channels.ErrFed) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
 	if _, err := site.Advance(t.Context(), o); err != nil {
 		t.Errorf("advance: %v", err)
 	}

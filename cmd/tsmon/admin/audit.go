@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"io"
 	"strconv"
 	"time"
 
@@ -37,18 +36,11 @@ func runTenantAudit(ctx context.Context, app *cli.App, schema string, limit int)
 	if limit < 1 || limit > maxAuditRows {
 		return cli.Usagef("--limit is from 1 to %d", maxAuditRows)
 	}
-	audits := []record.Audit{}
-	err := withRecords(ctx, app, func(s record.Store) error {
-		found, err := s.LastAudits(ctx, schema, limit)
-		audits = append(audits, found...)
-		return err
-	})
+	audits, err := readAll(ctx, app, func(s record.Store) ([]record.Audit, error) { return s.LastAudits(ctx, schema, limit) })
 	if err != nil {
 		return err
 	}
-	rows := [][]string{{"TIME", "USER", "ACTION", "TARGET", "OK", "ADDRESS", "REQUEST"}}
-	for _, row := range audits {
-		rows = append(rows, []string{row.Time.Format(time.RFC3339), row.User, row.Action, row.Target, strconv.FormatBool(row.OK), row.Address, row.Request})
-	}
-	return app.Print(audits, func(w io.Writer) { cli.Table(w, rows) })
+	return printTable(app, audits, []string{"TIME", "USER", "ACTION", "TARGET", "OK", "ADDRESS", "REQUEST"}, func(a record.Audit) []string {
+		return []string{a.Time.Format(time.RFC3339), a.User, a.Action, a.Target, strconv.FormatBool(a.OK), a.Address, a.Request}
+	})
 }

@@ -72,21 +72,11 @@ func runBackupCreate(ctx context.Context, app *cli.App, path string) error {
 		return err
 	}
 	defer os.RemoveAll(scratch)
-	part, err := os.OpenFile(filepath.Join(scratch, "backup"), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err != nil {
+	var contents backup.Contents
+	err = durable.CreateBy(path, 0o600, func(w io.Writer) (err error) {
+		contents, err = backup.Create(ctx, w, scratch, app.Now(), sources, uploadsOf(c))
 		return err
-	}
-	defer part.Close()
-	contents, err := backup.Create(ctx, part, scratch, app.Now(), sources, uploadsOf(c))
-	if err == nil {
-		err = errors.Join(part.Sync(), part.Close())
-	}
-	if err == nil {
-		err = os.Link(part.Name(), path) // which replaces nothing
-	}
-	if err == nil {
-		err = durable.SyncDir(filepath.Dir(path))
-	}
+	})
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -50,27 +49,30 @@ func (d *Deletion) with(kind string, count int) {
 const maxUses = 10
 
 func (d Deletion) String() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "the %s %s", d.Kind, named(d.ID, d.Name))
+	text := "the " + d.Kind + " " + named(d.ID, d.Name)
 	if d.Kind != "tenant" {
-		fmt.Fprintf(&b, " of %s", d.Schema)
+		text += " of " + d.Schema
 	}
-	for i, p := range d.With {
-		b.WriteString([]string{" with ", ", "}[min(i, 1)])
-		b.WriteString(cli.Count(p.Count, strings.TrimSuffix(p.Kind, "s"), p.Kind))
+	var parts, uses []string
+	for _, p := range d.With {
+		parts = append(parts, cli.Count(p.Count, strings.TrimSuffix(p.Kind, "s"), p.Kind))
 	}
-	for i, u := range d.UsedBy {
-		if i == maxUses {
-			fmt.Fprintf(&b, " and %d more", len(d.UsedBy)-i)
-			break
-		}
-		b.WriteString([]string{"; it is used by ", ", "}[min(i, 1)])
-		fmt.Fprintf(&b, "the %s %s", u.Kind, named(u.ID, u.Name))
+	for _, u := range d.UsedBy[:min(len(d.UsedBy), maxUses)] {
+		uses = append(uses, "the "+u.Kind+" "+named(u.ID, u.Name))
+	}
+	if len(parts) > 0 {
+		text += " with " + strings.Join(parts, ", ")
+	}
+	if len(uses) > 0 {
+		text += "; it is used by " + strings.Join(uses, ", ")
+	}
+	if more := len(d.UsedBy) - len(uses); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
 	}
 	if d.Database != "" {
-		fmt.Fprintf(&b, "; the database %s and its values stay", d.Database)
+		text += "; the database " + d.Database + " and its values stay"
 	}
-	return b.String()
+	return text
 }
 
 func named(id, name string) string {
@@ -148,7 +150,7 @@ Without --yes nothing is deleted; the command prints what would be.`,
 func findTenant(ctx context.Context, s record.Store, schema string) (Deletion, error) {
 	tenant, err := s.Tenant(ctx, schema)
 	if err != nil {
-		return Deletion{}, fmt.Errorf("%.80q: %w", schema, err)
+		return Deletion{}, err
 	}
 	users, err := s.Users(ctx, schema)
 	if err != nil {
@@ -199,19 +201,4 @@ func findUser(ctx context.Context, s record.Store, schema, email string) (Deleti
 	d := Deletion{Schema: schema, Kind: "user", ID: u.Email}
 	d.with("permissions", len(rows))
 	return d, err
-}
-
-// missing returns the error for an item that does not exist; the hint names the command that
-// lists them.
-func missing(schema, kind, kinds, id string) error {
-	return cli.WithHint(fmt.Errorf("there is no %s %.80q: %w", kind, id, record.ErrNotFound),
-		fmt.Sprintf("`tsmon tenant %s %s list` shows those that there are", kinds, schema))
-}
-
-// explainMissing adds a hint if an item was deleted in the meantime.
-func explainMissing(err error, schema, kind, kinds, id string) error {
-	if errors.Is(err, record.ErrNotFound) {
-		return missing(schema, kind, kinds, id)
-	}
-	return err
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -17,28 +16,8 @@ import (
 	"tsmon/store/record"
 )
 
-// diagramActions are the actions of `tsmon tenant diagrams SCHEMA`, with the number of
-// arguments of each.
-var diagramActions = map[string]struct {
-	least, most  int
-	takes, short string
-}{
-	"list":    {0, 1, "at most one DIAGRAM", "the versions that are kept"},
-	"show":    {2, 2, "a DIAGRAM and a VERSION", "write a version as tenant import reads it"},
-	"restore": {2, 2, "a DIAGRAM and a VERSION", "save a version again"},
-	"delete":  {1, 1, "a DIAGRAM", "delete a diagram and its versions"},
-}
-
-// diagramOptions are the arguments and flags of `tsmon tenant diagrams`.
-type diagramOptions struct {
-	schema, action string
-	id, version    int64 // 0 if not given
-	deleteFlags
-}
-
 func tenantDiagramsCommand(app *cli.App) *cobra.Command {
-	var o diagramOptions
-	cmd := &cobra.Command{
+	cmd := itemsCommand(app, &cobra.Command{
 		Use:   "diagrams SCHEMA list|show|restore|delete [DIAGRAM] [VERSION]",
 		Short: "List, show and restore versions of diagrams, and delete diagrams",
 		Long: fmt.Sprintf(`Manage the versions of diagrams. Each save that changes a diagram makes a version; the
@@ -59,55 +38,46 @@ the diagram in the meantime. Running servers show the restored diagram at once.`
   tsmon tenant diagrams acueducto restore 7 12 --dry-run
   tsmon tenant diagrams acueducto restore 7 12
   tsmon tenant diagrams acueducto delete 7 --yes`,
-		Args:              cli.Args(2, 4, "a SCHEMA, and list, show, restore or delete"),
-		ValidArgsFunction: completeDiagrams(app),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := o.parse(args); err != nil {
+	}, []action{
+		{name: "list", short: "the versions that are kept", most: 1, takes: "at most one DIAGRAM", run: onVersion(app, runDiagramsList)},
+		{name: "show", short: "write a version as tenant import reads it", least: 2, most: 2, takes: "a DIAGRAM and a VERSION", run: onVersion(app, runDiagramsShow)},
+		{name: "restore", short: "save a version again", least: 2, most: 2, takes: "a DIAGRAM and a VERSION", changes: true, run: onVersion(app, runDiagramsRestore)},
+		deleteAction(app, "diagram", "diagrams", "DIAGRAM", findDiagram,
+			func(ctx context.Context, s record.Store, schema, id string) error {
+				n, err := number("DIAGRAM", id)
+				if err == nil {
+					err = s.DeleteDiagram(ctx, schema, n)
+				}
 				return err
-			}
-			return runTenantDiagrams(cmd.Context(), app, o)
-		},
-	}
-	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "print what restore or delete would do, change nothing")
-	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "delete the diagram")
+			}),
+	}, completeDiagrams)
+	cmd.Flags().Lookup("dry-run").Usage = "print what restore or delete would do, change nothing"
 	return cmd
 }
 
-// parse reads the arguments.
-func (o *diagramOptions) parse(args []string) error {
-	o.schema, o.action = args[0], args[1]
-	action, known := diagramActions[o.action]
-	switch n := len(args) - 2; {
-	case !known:
-		return cli.Usagef("%.80q is not one of list, show, restore and delete, which follow the SCHEMA", o.action)
-	case n < action.least || n > action.most:
-		return cli.Usagef("%s takes %s", o.action, action.takes)
-	case o.dryRun && o.action != "restore" && o.action != "delete":
-		return cli.Usagef("--dry-run is for restore and delete; %s changes nothing", o.action)
-	case o.yes && o.action != "delete":
-		return cli.Usagef("--yes is only for delete")
-	}
-	numbers := []*int64{&o.id, &o.version}
-	for i, text := range args[2:] {
-		n, err := strconv.ParseInt(text, 10, 64)
-		if err != nil || n < 1 {
-			return cli.Usagef("%.80q is not a %s, which is an integer of at least 1", text, []string{"DIAGRAM", "VERSION"}[i])
-		}
-		*numbers[i] = n
-	}
-	return nil
+// diagramVersion names a version of a diagram.
+type diagramVersion struct {
+	schema      string
+	id, version int64 // 0 if not given
+	dryRun      bool
 }
 
-func runTenantDiagrams(ctx context.Context, app *cli.App, o diagramOptions) error {
-	switch o.action {
-	case "list":
-		return runDiagramsList(ctx, app, o)
-	case "show":
-		return runDiagramsShow(ctx, app, o)
-	case "delete":
-		return runDiagramsDelete(ctx, app, o)
+// onVersion returns an action of its arguments, a DIAGRAM and a VERSION.
+func onVersion(app *cli.App, run func(context.Context, *cli.App, diagramVersion) error) func(context.Context, string, []string, deleteFlags) error {
+	return func(ctx context.Context, schema string, args []string, f deleteFlags) (err error) {
+		v := diagramVersion{schema: schema, dryRun: f.dryRun}
+		if len(args) > 0 {
+			if v.id, err = number("DIAGRAM", args[0]); err != nil {
+				return err
+			}
+		}
+		if len(args) > 1 {
+			if v.version, err = number("VERSION", args[1]); err != nil {
+				return err
+			}
+		}
+		return run(ctx, app, v)
 	}
-	return runDiagramsRestore(ctx, app, o)
 }
 
 // ListedVersion is what `tsmon tenant diagrams SCHEMA list` prints of a version.
@@ -120,37 +90,31 @@ type ListedVersion struct {
 	SavedAt time.Time `json:"savedAt,omitzero"`  // absent if it was imported
 }
 
-func runDiagramsList(ctx context.Context, app *cli.App, o diagramOptions) error {
-	versions := []ListedVersion{}
-	rows := [][]string{{"DIAGRAM", "VERSION", "PRESENT", "SAVED AT", "SAVED BY", "TITLE"}}
-	err := withRecords(ctx, app, func(s record.Store) error {
+func runDiagramsList(ctx context.Context, app *cli.App, o diagramVersion) error {
+	versions, err := readAll(ctx, app, func(s record.Store) (listed []ListedVersion, err error) {
 		states, err := s.DiagramStates(ctx, o.schema)
 		last := int64(0)
 		for _, d := range states {
-			v := ListedVersion{d.Diagram, d.Version, d.Diagram != last, d.Title, d.SavedBy, d.SavedAt}
-			if last = d.Diagram; o.id != 0 && o.id != d.Diagram {
-				continue
+			if o.id == 0 || o.id == d.Diagram {
+				listed = append(listed, ListedVersion{d.Diagram, d.Version, d.Diagram != last, d.Title, d.SavedBy, d.SavedAt})
 			}
-			versions = append(versions, v)
-			rows = append(rows, v.row())
+			last = d.Diagram
 		}
-		return err
+		return listed, err
 	})
 	if err != nil {
 		return err
 	}
-	return app.Print(versions, func(w io.Writer) { cli.Table(w, rows) })
+	return printTable(app, versions, []string{"DIAGRAM", "VERSION", "PRESENT", "SAVED AT", "SAVED BY", "TITLE"}, func(v ListedVersion) []string {
+		at, by := "", "an import"
+		if !v.SavedAt.IsZero() {
+			at, by = v.SavedAt.Format(time.RFC3339), v.SavedBy
+		}
+		return []string{strconv.FormatInt(v.Diagram, 10), strconv.FormatInt(v.Version, 10), strconv.FormatBool(v.Present), at, by, v.Title}
+	})
 }
 
-func (v ListedVersion) row() []string {
-	at, by := "", "an import"
-	if !v.SavedAt.IsZero() {
-		at, by = v.SavedAt.Format(time.RFC3339), v.SavedBy
-	}
-	return []string{strconv.FormatInt(v.Diagram, 10), strconv.FormatInt(v.Version, 10), strconv.FormatBool(v.Present), at, by, v.Title}
-}
-
-func runDiagramsShow(ctx context.Context, app *cli.App, o diagramOptions) error {
+func runDiagramsShow(ctx context.Context, app *cli.App, o diagramVersion) error {
 	var d record.Diagram
 	err := withRecords(ctx, app, func(s record.Store) (err error) {
 		d, err = readVersion(ctx, s, o)
@@ -172,13 +136,13 @@ func runDiagramsShow(ctx context.Context, app *cli.App, o diagramOptions) error 
 }
 
 // readVersion returns a version of a diagram.
-func readVersion(ctx context.Context, s record.Store, o diagramOptions) (record.Diagram, error) {
+func readVersion(ctx context.Context, s record.Store, o diagramVersion) (record.Diagram, error) {
 	if _, err := s.Tenant(ctx, o.schema); err != nil {
-		return record.Diagram{}, fmt.Errorf("%.80q: %w", o.schema, err)
+		return record.Diagram{}, err
 	}
 	d, err := s.DiagramState(ctx, o.schema, o.id, o.version)
 	if errors.Is(err, record.ErrNotFound) {
-		err = cli.WithHint(fmt.Errorf("version %d of the diagram %d is not kept: %w", o.version, o.id, err),
+		err = cli.WithHint(cli.Reword(err, "version %d of the diagram %d is not kept", o.version, o.id),
 			fmt.Sprintf("`tsmon tenant diagrams %s list` shows the versions that are kept", o.schema))
 	}
 	return d, err
@@ -195,7 +159,7 @@ type RestoredDiagram struct {
 	DryRun   bool   `json:"dry_run"`
 }
 
-func runDiagramsRestore(ctx context.Context, app *cli.App, o diagramOptions) error {
+func runDiagramsRestore(ctx context.Context, app *cli.App, o diagramVersion) error {
 	var r RestoredDiagram
 	err := withRecords(ctx, app, func(s record.Store) (err error) {
 		r, err = restoreDiagram(ctx, s, o, app.Who(), app.Now())
@@ -217,7 +181,7 @@ func runDiagramsRestore(ctx context.Context, app *cli.App, o diagramOptions) err
 }
 
 // restoreDiagram saves a version of a diagram in place of the present one.
-func restoreDiagram(ctx context.Context, s record.Store, o diagramOptions, by string, at time.Time) (RestoredDiagram, error) {
+func restoreDiagram(ctx context.Context, s record.Store, o diagramVersion, by string, at time.Time) (RestoredDiagram, error) {
 	d, err := readVersion(ctx, s, o)
 	if err != nil {
 		return RestoredDiagram{}, err
@@ -243,43 +207,23 @@ func restoreDiagram(ctx context.Context, s record.Store, o diagramOptions, by st
 	return RestoredDiagram{o.schema, o.id, o.version, state.Version, state.Title, state.Version != present.Version, o.dryRun}, err
 }
 
-func runDiagramsDelete(ctx context.Context, app *cli.App, o diagramOptions) error {
-	id := strconv.FormatInt(o.id, 10)
-	return runDelete(ctx, app, o.deleteFlags,
-		func(s record.Store) (Deletion, error) {
-			if _, err := s.Tenant(ctx, o.schema); err != nil {
-				return Deletion{}, fmt.Errorf("%.80q: %w", o.schema, err)
-			}
-			d, err := findDiagram(ctx, s, o)
-			return d, explainMissing(err, o.schema, "diagram", "diagrams", id)
-		},
-		func(s record.Store) error {
-			return explainMissing(s.DeleteDiagram(ctx, o.schema, o.id), o.schema, "diagram", "diagrams", id)
-		})
-}
-
-func findDiagram(ctx context.Context, s record.Store, o diagramOptions) (Deletion, error) {
-	present, err := s.Diagram(ctx, o.schema, o.id)
+func findDiagram(ctx context.Context, s record.Store, t record.Tenant, id string) (Deletion, error) {
+	n, err := number("DIAGRAM", id)
 	if err != nil {
 		return Deletion{}, err
 	}
-	states, err := s.DiagramStates(ctx, o.schema)
+	present, err := s.Diagram(ctx, t.Schema, n)
 	if err != nil {
 		return Deletion{}, err
 	}
-	d := Deletion{Schema: o.schema, Kind: "diagram", ID: strconv.FormatInt(o.id, 10), Name: present.Title}
+	states, err := s.DiagramStates(ctx, t.Schema)
+	d := Deletion{Name: present.Title}
 	d.with("lines", len(present.Lines))
 	d.with("images", len(present.Images))
 	d.with("texts", len(present.Texts))
 	d.with("polylines", len(present.Polylines))
-	versions := 0
-	for _, state := range states {
-		if state.Diagram == o.id {
-			versions++
-		}
-	}
-	d.with("versions", versions)
-	return d, nil
+	d.with("versions", len(slices.DeleteFunc(states, func(state record.DiagramState) bool { return state.Diagram != n })))
+	return d, err
 }
 
 // planSave returns what SaveDiagram would return for the present state.
@@ -325,33 +269,9 @@ func added(present, earlier record.Diagram) record.Deleted {
 	}
 }
 
-// completeDiagrams completes the arguments of `tenant diagrams`.
-func completeDiagrams(app *cli.App) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {
-		var err error
-		switch {
-		case len(args) == 0:
-			names, err = app.Schemas(cmd)
-		case len(args) == 1:
-			for _, action := range slices.Sorted(maps.Keys(diagramActions)) {
-				names = append(names, action+"\t"+diagramActions[action].short)
-			}
-		case len(args)-2 < diagramActions[args[1]].most:
-			err = app.LocalRecords(cmd.Context(), func(s record.Store) error {
-				states, err := s.DiagramStates(cmd.Context(), args[0])
-				names = completeStates(states, args[2:])
-				return err
-			})
-		}
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveError
-		}
-		return names, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
-	}
-}
-
-// completeStates returns the ids of diagrams, or the versions of the one that is given.
-func completeStates(states []record.DiagramState, given []string) (names []string) {
+// completeDiagrams returns the ids of diagrams, or the versions of the given one.
+func completeDiagrams(ctx context.Context, s record.Store, schema string, given []string) (names []string, err error) {
+	states, err := s.DiagramStates(ctx, schema)
 	last := int64(0)
 	for _, d := range states {
 		id, title := strconv.FormatInt(d.Diagram, 10), "\t"+cli.OneLine(d.Title)
@@ -363,5 +283,5 @@ func completeStates(states []record.DiagramState, given []string) (names []strin
 		}
 		last = d.Diagram
 	}
-	return names
+	return names, err
 }

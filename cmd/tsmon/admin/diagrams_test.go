@@ -50,7 +50,7 @@ func TestRestoreMeanwhile(t *testing.T) {
 		d.Title = "of somebody else"
 		save(d)
 	}}
-	o := diagramOptions{schema: "acueducto", action: "restore", id: id, version: 1}
+	o := diagramVersion{schema: "acueducto", id: id, version: 1}
 	noon := time.Date(2026, 3, 5, 12, 0, 0, 0, time.UTC)
 	_, err = restoreDiagram(t.Context(), store, o, "ana@laptop", noon)
 	if cli.ExitCode(err) != cli.ExitConflict || cli.HintFor(err) == "" {

@@ -66,19 +66,10 @@ func countDeleted(ctx context.Context, app *cli.App, store series.Store, t recor
 const quietTime = 3 * time.Second
 
 // countBefore calls store.CountBefore, with a message if that takes long.
-func countBefore(ctx context.Context, app *cli.App, store series.Store, database string, since time.Time) (n int64, err error) {
-	counted := make(chan struct{})
-	go func() {
-		defer close(counted)
-		n, err = store.CountBefore(ctx, database, since)
-	}()
-	word := time.NewTimer(quietTime)
-	defer word.Stop()
-	select {
-	case <-counted:
-	case <-word.C:
+func countBefore(ctx context.Context, app *cli.App, store series.Store, database string, since time.Time) (int64, error) {
+	message := time.AfterFunc(quietTime, func() {
 		app.Say("counting values from before %s; in a large database that may take minutes", since.UTC().Format(time.DateOnly))
-		<-counted
-	}
-	return n, err
+	})
+	defer message.Stop()
+	return store.CountBefore(ctx, database, since)
 }

@@ -102,7 +102,6 @@ func runSeries(ctx context.Context, app *cli.App, name, path, precision string, 
 		return err
 	}
 	progress := app.NewProgress("read")
-	defer progress.Done()
 	text, err := app.OpenInput(path, progress)
 	if err != nil {
 		return err

@@ -42,6 +42,27 @@ func withRecords(ctx context.Context, app *cli.App, f func(record.Store) error) 
 	return cli.WithRecords(ctx, c, f)
 }
 
+// readAll returns what read finds in the configured records: not nil, so that it is a list in
+// JSON.
+func readAll[T any](ctx context.Context, app *cli.App, read func(record.Store) ([]T, error)) ([]T, error) {
+	all := []T{}
+	err := withRecords(ctx, app, func(s record.Store) error {
+		found, err := read(s)
+		all = append(all, found...)
+		return err
+	})
+	return all, err
+}
+
+// printTable prints items: as JSON, or as a table with a row for each.
+func printTable[T any](app *cli.App, items []T, heading []string, row func(T) []string) error {
+	rows := [][]string{heading}
+	for _, item := range items {
+		rows = append(rows, row(item))
+	}
+	return app.Print(items, func(w io.Writer) { cli.Table(w, rows) })
+}
+
 // CreatedTenant is what `tsmon tenant create` prints.
 type CreatedTenant struct {
 	record.Tenant
@@ -183,10 +204,10 @@ type ageFlag record.Age
 
 func (a *ageFlag) String() string { return record.Age(*a).String() }
 
-// Set parses an age; the hint of its error shows how to write one.
+// Set parses an age. Its error does not quote the text, which pflag does.
 func (a *ageFlag) Set(text string) error {
-	if err := (*record.Age)(a).UnmarshalText([]byte(text)); err != nil {
-		return cli.WithHint(err, "write it like 2y, 6w, 90d or 36h")
+	if (*record.Age)(a).UnmarshalText([]byte(text)) != nil {
+		return cli.WithHint(errors.New("it is not a number of years, weeks, days or hours"), "write it like 2y, 6w, 90d or 36h")
 	}
 	return nil
 }
@@ -265,7 +286,7 @@ func runTenantUpdate(cmd *cobra.Command, app *cli.App, schema string, yes bool) 
 	var updated UpdatedTenant
 	err = cli.WithRecords(ctx, c, func(records record.Store) (err error) {
 		if updated.Tenant, err = records.Tenant(ctx, schema); err != nil {
-			return fmt.Errorf("%.80q: %w", schema, err)
+			return err
 		}
 		before := updated.Settings
 		if err := change(&updated.Settings, cmd); err != nil {
@@ -333,18 +354,11 @@ func tenantListCommand(app *cli.App) *cobra.Command {
 }
 
 func runTenantList(ctx context.Context, app *cli.App) error {
-	tenants := []record.Tenant{}
-	err := withRecords(ctx, app, func(s record.Store) error {
-		list, err := s.Tenants(ctx)
-		tenants = append(tenants, list...)
-		return err
-	})
+	tenants, err := readAll(ctx, app, func(s record.Store) ([]record.Tenant, error) { return s.Tenants(ctx) })
 	if err != nil && !errors.Is(err, cli.ErrNoRecords) {
 		return err
 	}
-	rows := [][]string{{"SCHEMA", "DATABASE", "TIME ZONE"}}
-	for _, t := range tenants {
-		rows = append(rows, []string{t.Schema, t.TsName, t.Settings.TimeZone})
-	}
-	return app.Print(tenants, func(w io.Writer) { cli.Table(w, rows) })
+	return printTable(app, tenants, []string{"SCHEMA", "DATABASE", "TIME ZONE"}, func(t record.Tenant) []string {
+		return []string{t.Schema, t.TsName, t.Settings.TimeZone}
+	})
 }

@@ -72,7 +72,7 @@ func runUserCreate(ctx context.Context, app *cli.App, schema string, u record.Us
 		return err
 	})
 	if errors.Is(err, record.ErrExists) {
-		return cli.WithHint(fmt.Errorf("%q: %w", u.Email, err), "`tsmon user token` gives an existing user a new token")
+		return cli.WithHint(cli.Reword(err, "%s already has a user %s", schema, u.Email), "`tsmon user token` gives an existing user a new token")
 	}
 	if err != nil {
 		return err
@@ -148,21 +148,19 @@ func userListCommand(app *cli.App) *cobra.Command {
 }
 
 func runUserList(ctx context.Context, app *cli.App, schema string) error {
-	users := []ListedUser{}
-	rows := [][]string{{"ID", "EMAIL", "PROFILE", "ADMIN", "DISABLED"}}
-	err := withRecords(ctx, app, func(s record.Store) error {
-		list, err := s.Users(ctx, schema)
-		for _, u := range list {
-			users = append(users, listUser(schema, u))
-			rows = append(rows, []string{strconv.FormatInt(u.ID, 10), u.Email, strconv.FormatInt(u.Profile, 10),
-				strconv.FormatBool(u.Admin), strconv.FormatBool(u.Disabled)})
+	users, err := readAll(ctx, app, func(s record.Store) (listed []ListedUser, err error) {
+		users, err := s.Users(ctx, schema)
+		for _, u := range users {
+			listed = append(listed, listUser(schema, u))
 		}
-		return err
+		return listed, err
 	})
 	if err != nil {
 		return err
 	}
-	return app.Print(users, func(w io.Writer) { cli.Table(w, rows) })
+	return printTable(app, users, []string{"ID", "EMAIL", "PROFILE", "ADMIN", "DISABLED"}, func(u ListedUser) []string {
+		return []string{strconv.FormatInt(u.ID, 10), u.Email, strconv.FormatInt(u.Profile, 10), strconv.FormatBool(u.Admin), strconv.FormatBool(u.Disabled)}
+	})
 }
 
 func userDisableCommand(app *cli.App) *cobra.Command {

@@ -12,20 +12,25 @@ import (
 // around it. An interrupt ends the wait; the read itself ends with the process.
 func Ask(ctx context.Context, in io.Reader, out io.Writer, prompt string) (string, error) {
 	fmt.Fprint(out, prompt)
-	type answer struct {
-		line string
-		err  error
-	}
-	answers := make(chan answer, 1)
+	line, err := await(ctx, func() (string, error) { return readLine(in) })
+	return strings.TrimSpace(line), err
+}
+
+// await returns what f returns, or the error of ctx if that ends first. f itself then ends with
+// the process.
+func await[T any](ctx context.Context, f func() (T, error)) (T, error) {
+	var value T
+	done := make(chan error, 1)
 	go func() {
-		line, err := readLine(in)
-		answers <- answer{line, err}
+		var err error
+		value, err = f()
+		done <- err
 	}()
 	select {
-	case a := <-answers:
-		return strings.TrimSpace(a.line), a.err
+	case err := <-done:
+		return value, err
 	case <-ctx.Done():
-		return "", ctx.Err()
+		return *new(T), ctx.Err()
 	}
 }
 

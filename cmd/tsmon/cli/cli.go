@@ -38,6 +38,8 @@ type App struct {
 	// Set by the flags of every command.
 	ConfigPath  string
 	JSON, Quiet bool
+
+	progress *Progress // of the files that the command reads, until it prints its result
 }
 
 // New returns an App on the streams and the environment of the process.
@@ -58,6 +60,7 @@ func (a *App) Run(ctx context.Context, root *cobra.Command, args []string) int {
 	root.SetOut(a.Stdout)
 	root.SetErr(a.Stderr)
 	err := root.ExecuteContext(ctx)
+	a.EndProgress()
 	if err == nil && out.err != nil {
 		err = unwritten(out.err)
 	}
@@ -152,7 +155,6 @@ func ReadSmall(path string) ([]byte, error) {
 	return data, err
 }
 
-// countedFile counts the bytes that are read.
 type countedFile struct {
 	*os.File
 	path     string
@@ -166,7 +168,6 @@ func (f *countedFile) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// unwritten returns the error for a result that could not be written to stdout.
 func unwritten(err error) error {
 	return WithHint(fmt.Errorf("the result could not be written: %w", err), "the command itself was carried out; only its output is lost")
 }

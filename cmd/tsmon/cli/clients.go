@@ -17,8 +17,7 @@ import (
 const clientsTime = 5 * time.Second
 
 // Seen returns the newest entry that servers have seen of a channel's log, from the configured
-// records; the zero value if they have none. ErrNoRecords if there are no records on this
-// machine.
+// records; the zero value if they have none, or if there are no records on this machine.
 func Seen(ctx context.Context, c *config.Config, channel string) (seen channels.Position, err error) {
 	ctx, cancel := context.WithTimeout(ctx, clientsTime)
 	defer cancel()
@@ -26,6 +25,9 @@ func Seen(ctx context.Context, c *config.Config, channel string) (seen channels.
 		seen, err = fleet.Histories{Records: records, Store: c.StoreName()}.Seen(ctx, channel)
 		return err
 	})
+	if errors.Is(err, ErrNoRecords) {
+		err = nil
+	}
 	return seen, err
 }
 

@@ -1,9 +1,12 @@
 package cli
 
 import (
+	"errors"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // Prepare adds the common flags, help and completion to the root command, which already has its
@@ -72,12 +75,37 @@ func NeedsCommand(cmd *cobra.Command, args []string) error {
 	return Usagef("%s has no command %q%s", cmd.CommandPath(), args[0], hint)
 }
 
+// flagKinds describe the values of flags, by the type that pflag gives them.
+var flagKinds = map[string]string{
+	"bool":         "true or false",
+	"duration":     "a duration such as 30m or 6h",
+	"float64":      "a number",
+	"float64Slice": "numbers separated by commas",
+	"int":          "a whole number",
+	"int64":        "a whole number",
+	"intSlice":     "whole numbers separated by commas",
+	"stringSlice":  "a list separated by commas",
+	"uint64":       "a whole number, 0 or above",
+}
+
 // flagError reports a wrong flag, or the mistyped command before it.
 func flagError(cmd *cobra.Command, err error) error {
 	if before := cmd.Flags().Args(); cmd.HasSubCommands() && len(before) > 0 {
 		return NeedsCommand(cmd, before)
 	}
-	return Usage(err)
+	wrong, ok := errors.AsType[*pflag.InvalidValueError](err)
+	if !ok {
+		return Usage(err)
+	}
+	flag := wrong.GetFlag()
+	kind, plain := flagKinds[flag.Value.Type()]
+	switch {
+	case !plain:
+		return Usagef("--%s: %w", flag.Name, wrong.Unwrap())
+	case errors.Is(err, strconv.ErrRange):
+		return Usagef("--%s is out of range: %s", flag.Name, wrong.GetValue())
+	}
+	return Usagef("--%s is %s, not %q", flag.Name, kind, wrong.GetValue())
 }
 
 // NoArgs refuses arguments.

@@ -68,7 +68,6 @@ func placeholder(use string, n int) string {
 	return strings.TrimSuffix(names[n], "…")
 }
 
-// candidates returns the values for a placeholder.
 func (a completion) candidates(cmd *cobra.Command, name string) ([]string, cobra.ShellCompDirective) {
 	kinds := strings.Split(name, "|")
 	var find func(*cobra.Command) ([]string, error)
@@ -123,7 +122,6 @@ func (a *App) LocalRecords(ctx context.Context, f func(record.Store) error) erro
 	return WithRecords(ctx, c, f)
 }
 
-// completionTimeout bounds requests to a remote store.
 const completionTimeout = 3 * time.Second
 
 // versions lists the releases of the store, newest first; where a flag names a

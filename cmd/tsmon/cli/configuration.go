@@ -47,7 +47,7 @@ func (a *App) Inspect(ctx context.Context) *config.Inspection {
 		i.Add(config.Mistakes{{Setting: "server.updates.presign_endpoint", Text: err.Error(), Mend: HintFor(err)}})
 	}
 	for name, channel := range i.Config.Channels {
-		guard := guardOf(channel)
+		guard := GuardOf(channel)
 		failures := config.Percent(guard.Failures)
 		channel.Guard = config.Guard{Failures: &failures, Networks: &guard.Networks}
 		i.Config.Channels[name] = channel
@@ -55,62 +55,57 @@ func (a *App) Inspect(ctx context.Context) *config.Inspection {
 	return i
 }
 
+// checkChannels returns a mistake for each setting of channels that their packages refuse.
 func checkChannels(c *config.Config) (found config.Mistakes) {
+	add := func(setting, shown string, err error) {
+		found = append(found, config.Mistake{Setting: setting, Text: shown + ": " + err.Error(), Mend: HintFor(err)})
+	}
+	oneOf := func(setting, shown, text string, known []string) {
+		if !slices.Contains(known, text) {
+			add(setting, shown, fmt.Errorf("%q is none of %s", text, strings.Join(known, ", ")))
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(c.Channels)) {
 		setting := "channels." + name
 		if err := channels.CheckName(name); err != nil {
-			found = append(found, config.Mistake{Setting: setting, Text: "channels: " + err.Error(),
-				Mend: "name channels like stable, beta or nightly-2"})
+			add(setting, "channels", WithHint(err, "name channels like stable, beta or nightly-2"))
 		}
 		for n, target := range c.Channels[name].Targets {
 			if _, err := manifest.ParseKey(target); err != nil {
-				found = append(found, config.Mistake{Setting: setting + ".targets." + strconv.Itoa(n), Text: setting + ".targets: " + err.Error(),
-					Mend: "write keys of latest.json, such as windows-x86_64 or linux-x86_64-deb"})
+				add(setting+".targets."+strconv.Itoa(n), setting+".targets", WithHint(err, "write keys of latest.json, such as windows-x86_64 or linux-x86_64-deb"))
 			}
 		}
-		if err := guardOf(c.Channels[name]).Check(); err != nil {
-			found = append(found, config.Mistake{Setting: setting + ".guard", Text: setting + ".guard: " + err.Error(), Mend: guardHint})
+		if err := GuardOf(c.Channels[name]).Check(); err != nil {
+			add(setting+".guard", setting+".guard", WithHint(err, guardHint))
 		}
 	}
 	for n, kind := range c.BundleTypes {
-		if !slices.Contains(manifest.BundleTypes(), kind) {
-			found = append(found, config.Mistake{Setting: "bundle_types." + strconv.Itoa(n),
-				Text: "bundle_types: " + strconv.Quote(kind) + " is none of " + strings.Join(manifest.BundleTypes(), ", ")})
-		}
+		oneOf("bundle_types."+strconv.Itoa(n), "bundle_types", kind, manifest.BundleTypes())
 	}
-	if types := manifest.TypesOf("windows"); c.WindowsInstaller != "" && !slices.Contains(types, c.WindowsInstaller) {
-		found = append(found, config.Mistake{Setting: "windows_installer",
-			Text: "windows_installer: " + strconv.Quote(c.WindowsInstaller) + " is none of " + strings.Join(types, ", ")})
+	if c.WindowsInstaller != "" {
+		oneOf("windows_installer", "windows_installer", c.WindowsInstaller, manifest.TypesOf("windows"))
 	}
 	return found
 }
 
-// missingKey reports whether a trusted key is the name of a file that is not there.
-func missingKey(text, key string) bool { return text == key && strings.HasSuffix(key, ".pub") }
+const guardHint = "write it like {failures: 2%, networks: 3}"
 
 // checkKeys returns a mistake for each trusted key that can't be read or is no
 // public key. It quotes none of them, in case one is private.
 func checkKeys(c *config.Config) (found config.Mistakes) {
 	for n, key := range c.TrustedKeys {
-		m := config.Mistake{Setting: "trusted_keys." + strconv.Itoa(n)}
-		text, err := TextOrFile(key.Key)
-		m.Mend = HintFor(err)
+		text, err := trustedText(key)
 		if err == nil {
-			_, err = signing.ParsePublicKey(text)
-			m.Mend = "write the pubkey of tauri.conf.json, the RW… line of a .pub file, or the path of that file"
+			if _, err = signing.ParsePublicKey(text); err != nil {
+				err = WithHint(err, mendTrusted)
+			}
 		}
 		if err == nil {
 			err = signing.Span{From: key.From, Until: key.Until}.Check()
-			m.Mend = HintFor(err)
 		}
-		if err == nil {
-			continue
+		if err != nil {
+			found = append(found, config.Mistake{Setting: "trusted_keys." + strconv.Itoa(n), Text: fmt.Sprintf("trusted key %d: %v", n+1, err), Mend: HintFor(err)})
 		}
-		m.Text = fmt.Sprintf("trusted key %d: %v", n+1, err)
-		if missingKey(text, key.Key) {
-			m.Text = fmt.Sprintf("trusted key %d: there is no file %s", n+1, key.Key)
-		}
-		found = append(found, m)
 	}
 	if _, err := Keyring(c.TrustedKeys); err != nil && len(found) == 0 {
 		found = append(found, config.Mistake{Setting: "trusted_keys", Text: err.Error(), Mend: HintFor(errors.Unwrap(err))})
@@ -118,18 +113,17 @@ func checkKeys(c *config.Config) (found config.Mistakes) {
 	return found
 }
 
-const guardHint = "write it like {failures: 2%, networks: 3}"
-
 // Guards returns the guards of the channels, which judge releases by these records.
 func Guards(c *config.Config, records record.Store, now func() time.Time) *fleet.Guards {
 	all := map[string]fleet.Guard{}
 	for name, channel := range c.Channels {
-		all[name] = guardOf(channel)
+		all[name] = GuardOf(channel)
 	}
-	return &fleet.Guards{Guards: all, Default: guardOf(config.Channel{}), Records: records, Now: now}
+	return &fleet.Guards{Guards: all, Default: GuardOf(config.Channel{}), Records: records, Now: now}
 }
 
-func guardOf(channel config.Channel) fleet.Guard {
+// GuardOf returns the guard of a channel, by default for what is not set.
+func GuardOf(channel config.Channel) fleet.Guard {
 	set := channel.Guard
 	return fleet.Guard{Failures: float64(orDefault(set.Failures, config.DefaultFailures)), Networks: orDefault(set.Networks, config.DefaultNetworks)}
 }

@@ -39,18 +39,23 @@ const (
 // and not with SIGINT, which a person sends.
 var ErrTerminated = errors.New("asked to stop")
 
-// usageError is a wrong flag, argument or configuration.
-type usageError struct{ error }
+// coded is an error with an exit code of its own.
+type coded struct {
+	error
+	code int
+}
 
-func (e *usageError) Unwrap() error { return e.error }
+func (e *coded) Unwrap() error { return e.error }
 
-// Usage makes err end with ExitUsage.
-func Usage(err error) error { return &usageError{err} }
+// Usage makes err end with ExitUsage: a flag, an argument or the configuration is wrong.
+func Usage(err error) error { return &coded{err, ExitUsage} }
 
 // Usagef is Usage with a new error.
 func Usagef(format string, args ...any) error { return Usage(fmt.Errorf(format, args...)) }
 
-// hinted is an error with a hint of its own.
+// Refuse makes err end with ExitRefused: nothing was written.
+func Refuse(err error) error { return &coded{err, ExitRefused} }
+
 type hinted struct {
 	error
 	hint string
@@ -71,14 +76,6 @@ func Given(err error) error {
 // shown.
 func WithHint(err error, hint string) error { return &hinted{err, hint} }
 
-// refused is an error that occurred before anything was written.
-type refused struct{ error }
-
-func (e *refused) Unwrap() error { return e.error }
-
-// Refuse makes err end with ExitRefused: nothing was written.
-func Refuse(err error) error { return &refused{err} }
-
 // printed is an error that the command's output already shows.
 type printed struct{ error }
 
@@ -88,7 +85,6 @@ func (e *printed) Unwrap() error { return e.error }
 // shows what is wrong.
 func Printed(err error) error { return &printed{err} }
 
-// reworded is an error with another message.
 type reworded struct {
 	error
 	text string
@@ -153,14 +149,16 @@ var hints = []struct {
 	{manifest.ErrTarget, "publish a bundle for this platform, or check --target and --bundle-type"},
 }
 
-// ExitCode returns the exit code of an error.
 func ExitCode(err error) int {
+	var own *coded
 	var problems manifest.Problems
 	is := func(target error) bool { return errors.Is(err, target) }
 	switch {
-	case errors.As(err, new(*usageError)), is(release.ErrConfig), is(approval.ErrSeveral), is(approval.ErrShort), is(release.ErrNoFile), is(channels.ErrName), is(record.ErrName):
+	case errors.As(err, &own):
+		return own.code
+	case is(release.ErrConfig), is(approval.ErrSeveral), is(approval.ErrShort), is(release.ErrNoFile), is(channels.ErrName), is(record.ErrName):
 		return ExitUsage
-	case errors.As(err, new(*refused)), is(record.ErrExists), is(record.ErrConflict), is(object.ErrClock):
+	case is(record.ErrExists), is(record.ErrConflict), is(object.ErrClock):
 		return ExitRefused
 	case is(release.ErrProbe):
 		return ExitFailed
@@ -180,11 +178,13 @@ func ExitCode(err error) int {
 
 // HintFor returns the hint for an error, empty if there is none.
 func HintFor(err error) string {
-	var own *hinted
-	var refusal *release.Refusal
-	var format *signing.FormatError
-	var conflict *channels.ConflictError
-	var broken *fault.Fault
+	var (
+		own      *hinted
+		refusal  *release.Refusal
+		format   *signing.FormatError
+		conflict *channels.ConflictError
+		broken   *fault.Fault
+	)
 	switch {
 	case errors.As(err, &own):
 		return own.hint
@@ -204,7 +204,7 @@ func HintFor(err error) string {
 			return h.hint
 		}
 	}
-	if errors.As(err, new(*usageError)) {
+	if usage, ok := errors.AsType[*coded](err); ok && usage.code == ExitUsage {
 		return "--help shows flags and examples"
 	}
 	if errors.As(err, new(*net.OpError)) {

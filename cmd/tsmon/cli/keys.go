@@ -21,12 +21,9 @@ import (
 func Keyring(keys config.TrustedKeys) (signing.Keyring, error) {
 	texts := make([]signing.KeyText, len(keys))
 	for i, key := range keys {
-		text, err := TextOrFile(key.Key)
+		text, err := trustedText(key)
 		if err != nil {
 			return nil, fmt.Errorf("trusted key %d: %w", i+1, err)
-		}
-		if missingKey(text, key.Key) {
-			return nil, WithHint(Usagef("trusted key %d: there is no file %s", i+1, text), "write the pubkey of tauri.conf.json, the RW… line of a .pub file, or the path of that file")
 		}
 		texts[i] = signing.KeyText{Key: text, From: key.From, Until: key.Until}
 	}
@@ -35,6 +32,18 @@ func Keyring(keys config.TrustedKeys) (signing.Keyring, error) {
 		return nil, Usage(err)
 	}
 	return ring, nil
+}
+
+const mendTrusted = "write the pubkey of tauri.conf.json, the RW… line of a .pub file, or the path of that file"
+
+// trustedText returns the text of a trusted key or of its file, which must exist if the key
+// ends in .pub.
+func trustedText(key config.TrustedKey) (string, error) {
+	text, err := TextOrFile(key.Key)
+	if err == nil && text == key.Key && strings.HasSuffix(text, ".pub") {
+		err = WithHint(Usagef("there is no file %s", text), mendTrusted)
+	}
+	return text, err
 }
 
 // TextOrFile returns the content of the file of that name, or the text itself if
@@ -46,16 +55,16 @@ func TextOrFile(text string) (string, error) {
 	info, err := os.Stat(text)
 	switch {
 	case err == nil && info.Mode().IsRegular():
-		return KeyFile(text)
+		return keyFile(text)
 	case errors.Is(err, fs.ErrPermission) && filepath.IsAbs(text): // a key is none, also in a folder that can't be read
 		return text, &fs.PathError{Op: "find", Path: "the file that it names", Err: fs.ErrPermission}
 	}
 	return text, nil
 }
 
-// KeyFile reads the file of a key. If path is a key itself, the error does not
+// keyFile reads the file of a key. If path is a key itself, the error does not
 // show it.
-func KeyFile(path string) (string, error) {
+func keyFile(path string) (string, error) {
 	if keyLike.MatchString(path) {
 		return "", WithHint(Usagef("this is a key, not the path of its file"), "set TAURI_SIGNING_PRIVATE_KEY to the key itself, or name its file")
 	}
@@ -96,18 +105,18 @@ func (a *App) Unlocker(ctx context.Context, c *config.Config, file signing.KeyFi
 	return func() (signing.PrivateKey, error) {
 		key, err := file.Decrypt(password)
 		if errors.Is(err, signing.ErrPassword) && password == "" {
-			return key, Reword(err, "the private key is encrypted, and %s", a.noPassword(c))
+			return key, Reword(err, "the private key is encrypted, and %s", noPassword(c, IsTerminal(a.Stdin)))
 		}
 		return key, err
 	}, nil
 }
 
-// noPassword returns the error for a missing password.
-func (a *App) noPassword(c *config.Config) string {
+// noPassword says why there is no password.
+func noPassword(c *config.Config, asked bool) string {
 	switch {
 	case c.Signing.KeyPassword != nil:
 		return "TAURI_SIGNING_PRIVATE_KEY_PASSWORD is empty"
-	case IsTerminal(a.Stdin):
+	case asked:
 		return "no password was typed"
 	}
 	return "TAURI_SIGNING_PRIVATE_KEY_PASSWORD is not set"
@@ -135,25 +144,25 @@ func CheckMode(path string, refused fs.FileMode, mend string) error {
 // privateKeyText returns the text of the signing key, its source, which never shows a
 // literal key, and its file, if it has one.
 func privateKeyText(c *config.Config, file string) (source, path, text string, err error) {
+	literal := string(c.Signing.Key)
 	switch {
 	case file != "":
-		text, err = KeyFile(file)
-		return file, file, text, err
-	case c.Signing.Key != "":
-		literal := string(c.Signing.Key)
+	case literal != "":
 		text, err = TextOrFile(literal)
 		switch {
-		case err != nil && text == literal:
-			return "", "", "", fmt.Errorf("the key in TAURI_SIGNING_PRIVATE_KEY: %w", err)
-		case err != nil || text != literal:
+		case text != literal:
 			return literal, literal, text, err
+		case err != nil:
+			return "", "", "", fmt.Errorf("the key in TAURI_SIGNING_PRIVATE_KEY: %w", err)
 		}
-		return "the key in TAURI_SIGNING_PRIVATE_KEY, which names no file", "", literal, err
+		return "the key in TAURI_SIGNING_PRIVATE_KEY, which names no file", "", literal, nil
 	case c.Signing.KeyPath != "":
-		text, err = KeyFile(c.Signing.KeyPath)
-		return c.Signing.KeyPath, c.Signing.KeyPath, text, err
+		file = c.Signing.KeyPath
+	default:
+		return "", "", "", nil
 	}
-	return "", "", "", nil
+	text, err = keyFile(file)
+	return file, file, text, err
 }
 
 // Password returns the password in the environment, else what is typed on a
@@ -178,21 +187,11 @@ func readPassword(ctx context.Context, terminal int) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	type answer struct {
-		password []byte
-		err      error
+	password, err := await(ctx, func() ([]byte, error) { return term.ReadPassword(terminal) })
+	if ctx.Err() != nil {
+		err = errors.Join(err, term.Restore(terminal, before))
 	}
-	answers := make(chan answer, 1)
-	go func() {
-		password, err := term.ReadPassword(terminal)
-		answers <- answer{password, err}
-	}()
-	select {
-	case a := <-answers:
-		return string(a.password), a.err
-	case <-ctx.Done():
-		return "", errors.Join(ctx.Err(), term.Restore(terminal, before))
-	}
+	return string(password), err
 }
 
 // ErrNoKey says that no private key is configured, and how to configure one.

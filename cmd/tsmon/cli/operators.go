@@ -115,31 +115,30 @@ func (a *App) Sign(c *config.Config) approval.Sign {
 			}
 			return signer.Sign(channels.Namespace, data)
 		}
-		return a.agentSign(ctx, keys, data)
+		return agentSign(ctx, a.Variable("SSH_AUTH_SOCK"), keys, data)
 	}
 }
 
 func operatorKey(text string) (signing.SSHSigner, error) {
 	content, err := TextOrFile(text)
-	switch {
-	case err != nil:
-	case content == text && !strings.Contains(text, "PRIVATE KEY"):
+	if err == nil && content == text && !strings.Contains(text, "PRIVATE KEY") {
 		err = fmt.Errorf("it is neither a key nor an existing file: %w", fs.ErrNotExist)
-	default:
-		var signer signing.SSHSigner
-		if signer, err = signing.ParseSSHSigner(strings.TrimSpace(content) + "\n"); err == nil {
-			if content != text {
-				err = privateFile(text)
-			}
-			return signer, err
-		}
 	}
-	return signing.SSHSigner{}, WithHint(Usage(fmt.Errorf("the key in TSMON_OPERATOR_KEY: %w", err)), "set it to a private key of `ssh-keygen -t ed25519` without a passphrase, or its path; add a key with a passphrase or of a hardware token to an agent with ssh-add")
+	var signer signing.SSHSigner
+	if err == nil {
+		signer, err = signing.ParseSSHSigner(strings.TrimSpace(content) + "\n")
+	}
+	if err != nil {
+		return signer, WithHint(Usage(fmt.Errorf("the key in TSMON_OPERATOR_KEY: %w", err)), "set it to a private key of `ssh-keygen -t ed25519` without a passphrase, or its path; add a key with a passphrase or of a hardware token to an agent with ssh-add")
+	}
+	if content != text {
+		err = privateFile(text)
+	}
+	return signer, err
 }
 
-// agentSign signs with the first key of the agent that is among keys.
-func (a *App) agentSign(ctx context.Context, keys []string, data []byte) (string, error) {
-	socket := a.Variable("SSH_AUTH_SOCK")
+// agentSign signs with the first key of the agent at a socket that is among keys.
+func agentSign(ctx context.Context, socket string, keys []string, data []byte) (string, error) {
 	if socket == "" {
 		return "", fmt.Errorf("%w: TSMON_OPERATOR_KEY is not set, and SSH_AUTH_SOCK names no agent", approval.ErrNoKey)
 	}

@@ -29,8 +29,9 @@ func (a *App) Print(result any, plain func(w io.Writer)) error {
 	return a.Write(text.Bytes())
 }
 
-// Write writes a result to stdout as it is.
+// Write ends the progress, and writes a result to stdout as it is.
 func (a *App) Write(text []byte) error {
+	a.EndProgress()
 	if _, err := a.Stdout.Write(text); err != nil {
 		return unwritten(err)
 	}
@@ -78,7 +79,7 @@ func (w *checkedWriter) Write(p []byte) (int, error) {
 type PlainWriter struct{ io.Writer }
 
 func (w PlainWriter) Write(p []byte) (int, error) {
-	if isPlain(p) {
+	if !bytes.ContainsFunc(p, isActive) {
 		return w.Writer.Write(p)
 	}
 	if _, err := io.WriteString(w.Writer, escape(string(p))); err != nil {
@@ -87,20 +88,7 @@ func (w PlainWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// isPlain is a fast test for ASCII without control characters.
-func isPlain(p []byte) bool {
-	for _, b := range p {
-		if b < ' ' && b != '\n' && b != '\t' || b >= 0x7f {
-			return false
-		}
-	}
-	return true
-}
-
 func escape(text string) string {
-	if !strings.ContainsFunc(text, isActive) {
-		return text
-	}
 	var b strings.Builder
 	for _, r := range text {
 		switch {

@@ -9,7 +9,8 @@ import (
 )
 
 // Progress shows how far the files of a command are: a bar on a terminal, else a
-// line for each step and each file that is done. Nothing with --quiet.
+// line for each step and each file that is done. Nothing with --quiet. It ends when the
+// command prints its result.
 type Progress struct {
 	app   *App
 	verb  string // past participle for finished files, such as read
@@ -27,6 +28,7 @@ func (a *App) NewProgress(verb string) *Progress {
 			progressbar.OptionSetWriter(os.Stderr), progressbar.OptionShowBytes(true), progressbar.OptionFullWidth(),
 			progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
 	}
+	a.progress = p
 	return p
 }
 
@@ -69,9 +71,10 @@ func (p *Progress) count(what string, n int, total int64) {
 	_ = p.bar.Add(n) // only the drawing can fail
 }
 
-// Done removes the bar.
-func (p *Progress) Done() {
-	if p.bar != nil {
-		_ = p.bar.Finish() // only the drawing can fail
+// EndProgress removes the bar, if there is one.
+func (a *App) EndProgress() {
+	if a.progress != nil && a.progress.bar != nil {
+		_ = a.progress.bar.Finish() // only the drawing can fail
 	}
+	a.progress = nil
 }

@@ -48,15 +48,28 @@ func OpenStore(_ context.Context, storage string) (object.Store, error) {
 		return nil, Usagef("storage is s3://BUCKET/PREFIX?endpoint=URL or a directory, not %s://…", scheme)
 	}
 	store, err := dir.Open(storage)
+	if errors.Is(err, object.ErrNoStore) {
+		err = WithHint(err, "name a folder in storage (TSMON_STORAGE), or a place where one can be created")
+	}
 	if err != nil {
 		return nil, err
 	}
 	return store, nil
 }
 
-// Publisher returns the publisher for the release commands. Its reads and uploads advance p,
-// unless p is nil.
-func (a *App) Publisher(ctx context.Context, c *config.Config, p *Progress) (*release.Publisher, error) {
+// LoadPublisher reads the configuration and returns it with its Publisher.
+func (a *App) LoadPublisher(ctx context.Context, verb string) (*config.Config, *release.Publisher, error) {
+	c, err := a.Load()
+	if err != nil {
+		return nil, nil, err
+	}
+	p, err := a.Publisher(ctx, c, verb)
+	return c, p, err
+}
+
+// Publisher returns the publisher for the release commands. It shows a progress with this verb,
+// or none if the verb is empty.
+func (a *App) Publisher(ctx context.Context, c *config.Config, verb string) (*release.Publisher, error) {
 	keys, err := Keyring(c.TrustedKeys)
 	if err != nil {
 		return nil, err
@@ -79,7 +92,8 @@ func (a *App) Publisher(ctx context.Context, c *config.Config, p *Progress) (*re
 	}
 	known := KnownClients{c, a.Now, func(text string) { a.Warn([]string{text}) }}
 	publisher := &release.Publisher{Store: store, PublicURL: c.PublicURL, Keys: keys, Policies: policies, Who: a.Who(), Origin: a.Origin(), Now: a.Now, Root: root, Sign: a.Sign(c), Clients: known.ByVersion(), Types: known.ByType()}
-	if p != nil {
+	if verb != "" {
+		p := a.NewProgress(verb)
 		publisher.Transferred, publisher.Uploaded, publisher.Step = p.Transferred, p.Uploaded, p.Step
 	}
 	return publisher, nil

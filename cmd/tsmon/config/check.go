@@ -17,14 +17,10 @@ func (c *Config) check() (found Mistakes) {
 	if err := CheckProject(c.Project); c.Project != "" && err != nil {
 		found = append(found, Mistake{Setting: "project", Text: err.Error()})
 	}
-	if c.PublicURL != "" {
-		u, err := url.Parse(c.PublicURL)
-		switch {
-		case err != nil || !isAddress(c.PublicURL):
-			found = append(found, wrong("public_url", "is not an absolute http(s) address"))
-		case u.User != nil || u.RawQuery != "" || u.Fragment != "":
-			found = append(found, wrong("public_url", "must have no user, query or fragment"))
-		}
+	if u, err := url.Parse(c.PublicURL); err != nil || c.PublicURL != "" && !isAddress(c.PublicURL) {
+		found = append(found, wrong("public_url", "is not an absolute http(s) address"))
+	} else {
+		found.unless(u.User == nil && u.RawQuery == "" && u.Fragment == "", "public_url", "must have no user, query or fragment")
 	}
 	found = append(found, c.checkRedirect()...)
 	found = append(found, checkRecords(string(c.Server.Records))...)
@@ -102,74 +98,45 @@ const (
 func (s Server) HasSecret() bool { return len(s.Secrets) > 0 || s.SecretFile != "" }
 
 func (s Server) check() (found Mistakes) {
-	if (s.TLS.Cert == "") != (s.TLS.Key == "") {
-		found = append(found, wrong("server.tls", "needs both cert and key (TSMON_TLS_CERT and TSMON_TLS_KEY)"))
-	}
-	if (s.Upload.AccessKey == "") != (s.Upload.SecretKey == "") {
-		found = append(found, wrong("server.upload", "needs both access_key and secret_key (TSMON_UPLOAD_ACCESS_KEY and TSMON_UPLOAD_SECRET_KEY)"))
-	}
-	if s.Upload.MaxBytes < 0 || s.Upload.MaxBytes > 1<<30 {
-		found = append(found, wrong("server.upload.max_bytes", "is not between 1 and 1 GiB"))
-	}
-	for name, days := range map[string]int{"server.audit_days": s.AuditDays, "server.upload.days": s.Upload.Days} {
-		if days < 0 || days > maxDays {
-			found = append(found, wrong(name, "is not between 0 and %d (%s)", maxDays, variables()[name]))
-		}
-	}
-	if s.Refresh < minRefresh || s.Refresh > maxRefresh {
-		found = append(found, wrong("server.refresh", "is not between %s and %s (TSMON_REFRESH)", minRefresh, maxRefresh))
-	}
-	for name, d := range map[string]time.Duration{"server.drain": s.Drain, "server.drain_downloads": s.DrainDownloads} {
-		if d < 0 || d > maxDrain {
-			found = append(found, wrong(name, "is not between 0s and %s (%s)", maxDrain, variables()[name]))
-		}
-	}
-	if !slices.Contains([]string{"debug", "info", "warn", "error"}, s.Log.Level) {
-		found = append(found, wrong("server.log.level", "is not debug, info, warn or error (TSMON_LOG_LEVEL)"))
-	}
-	if s.Log.Format != LogJSON && s.Log.Format != LogText {
-		found = append(found, wrong("server.log.format", "is neither json nor text (TSMON_LOG_FORMAT)"))
-	}
-	if s.Webhook != "" && !isAddress(string(s.Webhook)) {
-		found = append(found, wrong("server.webhook", "is not an absolute http(s) address (TSMON_WEBHOOK)"))
-	}
-	if n := len(s.WebhookSecret); n > 0 && n < minSecret {
-		found = append(found, wrong("server.webhook_secret", "has fewer than %d characters (TSMON_WEBHOOK_SECRET)", minSecret))
-	}
+	found.unless((s.TLS.Cert == "") == (s.TLS.Key == ""), "server.tls", "needs both cert and key (TSMON_TLS_CERT and TSMON_TLS_KEY)")
+	found.unless((s.Upload.AccessKey == "") == (s.Upload.SecretKey == ""), "server.upload", "needs both access_key and secret_key (TSMON_UPLOAD_ACCESS_KEY and TSMON_UPLOAD_SECRET_KEY)")
+	found.unless(s.Upload.MaxBytes >= 0 && s.Upload.MaxBytes <= 1<<30, "server.upload.max_bytes", "is not between 1 and 1 GiB")
+	found.unless(s.AuditDays >= 0 && s.AuditDays <= maxDays, "server.audit_days", "is not between 0 and %d (TSMON_AUDIT_DAYS)", maxDays)
+	found.unless(s.Upload.Days >= 0 && s.Upload.Days <= maxDays, "server.upload.days", "is not between 0 and %d (TSMON_UPLOAD_DAYS)", maxDays)
+	found.unless(s.Refresh >= minRefresh && s.Refresh <= maxRefresh, "server.refresh", "is not between %s and %s (TSMON_REFRESH)", minRefresh, maxRefresh)
+	found.unless(s.Drain >= 0 && s.Drain <= maxDrain, "server.drain", "is not between 0s and %s (TSMON_DRAIN)", maxDrain)
+	found.unless(s.DrainDownloads >= 0 && s.DrainDownloads <= maxDrain, "server.drain_downloads", "is not between 0s and %s (TSMON_DRAIN_DOWNLOADS)", maxDrain)
+	found.unless(slices.Contains([]string{"debug", "info", "warn", "error"}, s.Log.Level), "server.log.level", "is not debug, info, warn or error (TSMON_LOG_LEVEL)")
+	found.unless(s.Log.Format == LogJSON || s.Log.Format == LogText, "server.log.format", "is neither json nor text (TSMON_LOG_FORMAT)")
+
+	found.unless(s.Webhook == "" || isAddress(string(s.Webhook)), "server.webhook", "is not an absolute http(s) address (TSMON_WEBHOOK)")
+	found.unless(s.WebhookSecret.orLong(minSecret), "server.webhook_secret", "has fewer than %d characters (TSMON_WEBHOOK_SECRET)", minSecret)
 	if encoded, ok := strings.CutPrefix(string(s.WebhookSecret), "whsec_"); ok {
-		if _, err := base64.StdEncoding.DecodeString(encoded); err != nil {
-			found = append(found, wrong("server.webhook_secret", "is not base64 behind whsec_ (TSMON_WEBHOOK_SECRET)"))
-		}
+		_, err := base64.StdEncoding.DecodeString(encoded)
+		found.unless(err == nil, "server.webhook_secret", "is not base64 behind whsec_ (TSMON_WEBHOOK_SECRET)")
 	}
-	if n := len(s.MetricsKey); n > 0 && n < minSecret {
-		found = append(found, wrong("server.metrics_key", "has fewer than %d characters (TSMON_METRICS_KEY)", minSecret))
-	}
-	if n := len(s.Console.Token); n > 0 && n < minSecret {
-		found = append(found, wrong("server.console.token", "has fewer than %d characters (TSMON_CONSOLE_TOKEN)", minSecret))
-	}
-	if strings.ContainsFunc(string(s.Console.Token), func(c rune) bool { return c <= ' ' || c > '~' }) {
-		found = append(found, wrong("server.console.token", "has a character that browsers can't send (TSMON_CONSOLE_TOKEN)"))
-	}
+	found.unless(s.MetricsKey.orLong(minSecret), "server.metrics_key", "has fewer than %d characters (TSMON_METRICS_KEY)", minSecret)
+	found.unless(s.Console.Token.orLong(minSecret), "server.console.token", "has fewer than %d characters (TSMON_CONSOLE_TOKEN)", minSecret)
+	found.unless(s.Console.Token.inHeader(), "server.console.token", "has a character that browsers can't send (TSMON_CONSOLE_TOKEN)")
+
 	for _, secret := range s.Secrets {
-		if len(secret) < minOuterSecret {
-			found = append(found, wrong("server.secrets", "has one of fewer than %d characters (TSMON_SECRET)", minOuterSecret))
-		}
+		found.unless(len(secret) >= minOuterSecret, "server.secrets", "has one of fewer than %d characters (TSMON_SECRET)", minOuterSecret)
 	}
-	if len(s.Secrets) > 0 && s.SecretFile != "" {
-		found = append(found, wrong("server.secret_file", "and server.secrets exclude each other (TSMON_SECRET_FILE and TSMON_SECRET)"))
-	}
+	found.unless(len(s.Secrets) == 0 || s.SecretFile == "", "server.secret_file", "and server.secrets exclude each other (TSMON_SECRET_FILE and TSMON_SECRET)")
 	for _, secret := range s.Updates.ReportSecrets {
-		if len(secret) < minSecret {
-			found = append(found, wrong("server.updates.report_secrets", "has one of fewer than %d characters (TSMON_UPDATES_REPORT_SECRETS)", minSecret))
-		}
+		found.unless(len(secret) >= minSecret, "server.updates.report_secrets", "has one of fewer than %d characters (TSMON_UPDATES_REPORT_SECRETS)", minSecret)
 	}
-	if s.Updates.Clients < minClients || s.Updates.Clients > maxClients {
-		found = append(found, wrong("server.updates.clients", "is not between %d and %d (TSMON_UPDATES_CLIENTS)", minClients, maxClients))
-	}
-	if strings.ContainsFunc(string(s.Updates.Token), func(c rune) bool { return c <= ' ' || c > '~' }) {
-		found = append(found, wrong("server.updates.token", "has a character that clients can't send (TSMON_UPDATES_TOKEN)"))
-	}
+	found.unless(s.Updates.Clients >= minClients && s.Updates.Clients <= maxClients, "server.updates.clients", "is not between %d and %d (TSMON_UPDATES_CLIENTS)", minClients, maxClients)
+	found.unless(s.Updates.Token.inHeader(), "server.updates.token", "has a character that clients can't send (TSMON_UPDATES_TOKEN)")
 	return found
+}
+
+// orLong reports whether a secret is empty or has at least some bytes.
+func (s Secret) orLong(least int) bool { return s == "" || len(s) >= least }
+
+// inHeader reports whether a secret can be part of a header.
+func (s Secret) inHeader() bool {
+	return !strings.ContainsFunc(string(s), func(c rune) bool { return c <= ' ' || c > '~' })
 }
 
 func isAddress(text string) bool {

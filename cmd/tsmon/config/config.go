@@ -102,34 +102,34 @@ type Config struct {
 
 // Channel is the policy of one channel.
 type Channel struct {
-	Targets    []string `yaml:"targets"`    // platform keys that every manifest must have
-	Prerelease bool     `yaml:"prerelease"` // accepts pre-releases
-	Follows    string   `yaml:"follows"`    // channel whose moves this one repeats
+	Targets    []string `yaml:"targets,omitempty"`    // platform keys that every manifest must have
+	Follows    string   `yaml:"follows,omitempty"`    // channel whose moves this one repeats
+	Prerelease bool     `yaml:"prerelease,omitempty"` // accepts pre-releases
 	// AllowUnbound accepts signatures that are not bound to a version.
-	AllowUnbound bool `yaml:"allow_unbound"`
+	AllowUnbound bool `yaml:"allow_unbound,omitempty"`
 	// AllowDowngrades says that applications with allowDowngrades read the channel.
-	AllowDowngrades bool `yaml:"allow_downgrades"`
+	AllowDowngrades bool `yaml:"allow_downgrades,omitempty"`
 	// ReadsManifest says that installed versions read latest.json, even if the project
 	// now asks the server.
-	ReadsManifest bool `yaml:"reads_latest_json"`
+	ReadsManifest bool `yaml:"reads_latest_json,omitempty"`
 	// Rings keeps a manifest for each hundredth of the clients, for staged rollouts
 	// without a server.
-	Rings bool  `yaml:"rings"`
-	Guard Guard `yaml:"guard"`
+	Rings bool  `yaml:"rings,omitempty"`
+	Guard Guard `yaml:"guard,omitempty"`
 	// Operators are the names of the operators who may sign moves of the channel; all of
 	// them if it is not set.
-	Operators []string `yaml:"operators"`
+	Operators []string `yaml:"operators,omitempty"`
 	// Approvals is how many operators must sign a move, 1 if it is not set.
-	Approvals         *int `yaml:"approvals"`
-	RollbackApprovals *int `yaml:"rollback_approvals"` // how many must sign a rollback to a lower version that was never rolled back itself; Approvals if it is not set
+	Approvals         *int `yaml:"approvals,omitempty"`
+	RollbackApprovals *int `yaml:"rollback_approvals,omitempty"` // how many must sign a rollback to a lower version that was never rolled back itself; Approvals if it is not set
 	// ApprovalsWithin is how long a plan may wait for approvals; a week if it is not set.
-	ApprovalsWithin time.Duration `yaml:"approvals_within"`
+	ApprovalsWithin time.Duration `yaml:"approvals_within,omitempty"`
 }
 
 // Guard says when the server halts a rollout of the channel. nil means the default.
 type Guard struct {
-	Failures *Percent `yaml:"failures"` // percentage of clients that a release may fail for; 100 turns the guard off
-	Networks *int     `yaml:"networks"` // number of networks that a release must fail in; 1 for a fleet behind one address
+	Failures *Percent `yaml:"failures,omitempty"` // percentage of clients that a release may fail for; 100 turns the guard off
+	Networks *int     `yaml:"networks,omitempty"` // number of networks that a release must fail in; 1 for a fleet behind one address
 }
 
 // Percent is a percentage, in the file with or without its sign.
@@ -246,7 +246,8 @@ const (
 // set.
 type MQTT struct {
 	URL Secret `yaml:"url" env:"TSMON_MQTT_URL"` // may contain user and password
-	// Listen is the address of the embedded broker; empty for DefaultBroker.
+	// Listen is the address of the embedded broker; empty for DefaultBroker, or a free port
+	// that the log names if that is taken.
 	Listen string `yaml:"listen" env:"TSMON_MQTT_LISTEN"`
 }
 
@@ -299,55 +300,53 @@ func (Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "***") }
 // Load reads the file, if there is one, and the environment, given as NAME=value,
 // and sets defaults. path may be empty. The error is of type Mistakes.
 func Load(path string, environ []string) (*Config, error) {
-	c, _, found := load(path, environ)
-	if len(found) > 0 {
-		return nil, found
+	i := Inspect(path, environ)
+	if len(i.Mistakes) > 0 {
+		return nil, i.Mistakes
 	}
-	return c, nil
+	return i.Config, nil
 }
 
-// load reads as much as it can and returns all mistakes.
-func load(path string, environ []string) (*Config, sources, Mistakes) {
-	c, s := &Config{}, sources{vars: env.ToMap(environ)}
+// Inspect is like Load, and also returns the sources of settings. It reads as much as it can.
+func Inspect(path string, environ []string) *Inspection {
+	i := &Inspection{Config: &Config{}, sources: sources{vars: env.ToMap(environ)}}
+	c, s := i.Config, &i.sources
 	c.Server.Drain, c.Server.DrainDownloads, c.Server.AuditDays = DefaultDrain, DefaultDownloads, DefaultAuditDays // 0 is a valid value for these
-	if path == "" {
-		path = s.vars["TSMON_CONFIG"]
-	}
-	data, err := s.open(path)
+	data, err := s.open(cmp.Or(path, s.vars["TSMON_CONFIG"]))
+	i.File = s.file
 	if err != nil {
-		return c, s, Mistakes{{File: s.file, Text: err.Error()}}
+		i.Mistakes = Mistakes{{File: s.file, Text: err.Error()}}
+	} else {
+		i.Mistakes = s.decode(data, c)
 	}
-	found := s.decode(data, c)
 	if err := env.ParseWithOptions(c, env.Options{Environment: s.vars}); err != nil {
-		found = append(found, explainEnvironment(err)...)
+		i.Mistakes = append(i.Mistakes, explainEnvironment(err)...)
 	}
 	if password, set := s.vars["TAURI_SIGNING_PRIVATE_KEY_PASSWORD"]; set {
 		c.Signing.KeyPassword = (*Secret)(&password)
 	}
 	if err := c.fill(s.vars); err != nil {
-		return c, s, append(found, Mistake{Setting: "TSMON_DATA", Text: err.Error()})
+		i.Mistakes = append(i.Mistakes, Mistake{Setting: "TSMON_DATA", Text: err.Error()})
+		return i
 	}
-	for _, m := range c.check() {
-		found = append(found, s.locate(m))
-	}
-	return c, s, found
+	i.Add(c.check())
+	return i
 }
 
 // resolve resolves relative paths of the file against its folder.
 func (c *Config) resolve(folder string) {
-	if c.Storage != "" && !strings.Contains(c.Storage, "://") && !filepath.IsAbs(c.Storage) {
-		c.Storage = filepath.Join(folder, c.Storage)
-	}
-	if records := string(c.Server.Records); records != "" && !strings.Contains(records, "://") && !filepath.IsAbs(records) {
-		c.Server.Records = Secret(filepath.Join(folder, records))
-	}
-	for _, path := range []*string{&c.Server.TLS.Cert, &c.Server.TLS.Key, &c.Server.TokenKeys, &c.Server.SecretFile} {
-		if *path != "" && !filepath.IsAbs(*path) {
-			*path = filepath.Join(folder, *path)
+	within := func(path string) string {
+		if path == "" || strings.Contains(path, "://") || filepath.IsAbs(path) {
+			return path
 		}
+		return filepath.Join(folder, path)
+	}
+	c.Storage, c.Server.Records = within(c.Storage), Secret(within(string(c.Server.Records)))
+	for _, path := range []*string{&c.Server.TLS.Cert, &c.Server.TLS.Key, &c.Server.TokenKeys, &c.Server.SecretFile} {
+		*path = within(*path)
 	}
 	for i, key := range c.TrustedKeys {
-		if at := filepath.Join(folder, key.Key); !filepath.IsAbs(key.Key) && isFile(at) {
+		if at := within(key.Key); isFile(at) {
 			c.TrustedKeys[i].Key = at
 		}
 	}

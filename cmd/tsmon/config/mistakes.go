@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"reflect"
@@ -72,18 +73,24 @@ func wrong(setting, format string, args ...any) Mistake {
 	return Mistake{Setting: setting, Text: setting + " " + fmt.Sprintf(format, args...)}
 }
 
+// unless adds what wrong returns, unless ok.
+func (ms *Mistakes) unless(ok bool, setting, format string, args ...any) {
+	if !ok {
+		*ms = append(*ms, wrong(setting, format, args...))
+	}
+}
+
 var (
 	lineNumber = regexp.MustCompile(`^line (\d+): `)
-	unknownKey = regexp.MustCompile(`field (\S+) not found in type (\S+)`)
-	wrongKind  = regexp.MustCompile("cannot unmarshal !!(\\w+)(?: `(.*)`)? into (\\S+)")
+	unknownKey = regexp.MustCompile(`^field (\S+) not found in type (\S+)$`)
+	wrongKind  = regexp.MustCompile("(?s)^cannot unmarshal !!(\\w+)(?: `(.*)`)? into (\\S+)$")
 )
 
 // explainYAML rewrites the errors of the YAML decoder, which name Go types, in the
 // terms of the file.
 func explainYAML(file string, err error) (found Mistakes) {
 	texts := []string{strings.TrimPrefix(err.Error(), "yaml: ")}
-	var typed *yaml.TypeError
-	if errors.As(err, &typed) {
+	if typed, ok := errors.AsType[*yaml.TypeError](err); ok {
 		texts = typed.Errors
 	}
 	for _, text := range texts {
@@ -92,21 +99,17 @@ func explainYAML(file string, err error) (found Mistakes) {
 			m.Line, _ = strconv.Atoi(at[1]) // digits
 			text = text[len(at[0]):]
 		}
-		text = unknownKey.ReplaceAllStringFunc(text, func(match string) string {
-			parts := unknownKey.FindStringSubmatch(match)
+		m.Text = text
+		if parts := unknownKey.FindStringSubmatch(text); parts != nil {
+			m.Text = "unknown key " + parts[1]
 			if near := nearest(parts[1], parts[2]); near != "" {
-				return fmt.Sprintf("unknown key %s; did you mean %s?", parts[1], near)
+				m.Text += "; did you mean " + near + "?"
 			}
-			return "unknown key " + parts[1]
-		})
-		m.Text = wrongKind.ReplaceAllStringFunc(text, func(match string) string {
-			parts := wrongKind.FindStringSubmatch(match)
-			value := map[string]string{"seq": "a list", "map": "a mapping"}[parts[1]]
-			if value == "" {
-				value = fmt.Sprintf("%q", parts[2])
-			}
-			return value + " is not " + kindName(strings.TrimLeft(parts[3], "*"))
-		})
+		}
+		if parts := wrongKind.FindStringSubmatch(text); parts != nil {
+			value := cmp.Or(map[string]string{"seq": "a list", "map": "a mapping"}[parts[1]], strconv.Quote(parts[2]))
+			m.Text = value + " is not " + kindName(strings.TrimLeft(parts[3], "*"))
+		}
 		found = append(found, m)
 	}
 	return found
@@ -115,16 +118,14 @@ func explainYAML(file string, err error) (found Mistakes) {
 // explainEnvironment names the variables of the environment that are wrong.
 func explainEnvironment(err error) (found Mistakes) {
 	causes := []error{err}
-	var all env.AggregateError
-	if errors.As(err, &all) {
+	if all, ok := errors.AsType[env.AggregateError](err); ok {
 		causes = all.Errors
 	}
 	for _, cause := range causes {
 		m := Mistake{Variable: "environment", Text: cause.Error()}
-		var bad env.ParseError
-		if errors.As(cause, &bad) {
+		if bad, ok := errors.AsType[env.ParseError](cause); ok {
 			m.Variable = bad.Name
-			eachKey(reflect.TypeFor[Config](), "", func(path string, f reflect.StructField) {
+			eachKey(reflect.TypeFor[Config](), "", func(path string, _ reflect.Type, f reflect.StructField) {
 				if f.Name == bad.Name && f.Type == bad.Type && f.Tag.Get("env") != "" {
 					m.Setting, m.Variable = path, f.Tag.Get("env")
 				}
@@ -157,10 +158,10 @@ func kindName(goType string) string {
 
 // eachKey calls visit with the fields of a struct and of the structs in it, and with the path
 // of each in the file, in which CHANNEL is the name of any channel.
-func eachKey(t reflect.Type, above string, visit func(path string, f reflect.StructField)) {
+func eachKey(t reflect.Type, above string, visit func(path string, of reflect.Type, f reflect.StructField)) {
 	for _, f := range reflect.VisibleFields(t) {
 		path := keyOf(above, f)
-		visit(path, f)
+		visit(path, t, f)
 		inner := f.Type
 		if inner.Kind() == reflect.Map {
 			inner, path = inner.Elem(), path+".CHANNEL"
@@ -176,42 +177,22 @@ func eachKey(t reflect.Type, above string, visit func(path string, f reflect.Str
 func nearest(key, goType string) string {
 	best, least := "", 3 // edits
 	elsewhere, fewest := "", 2
-	visit := func(path string, f reflect.StructField) {
-		known := f.Tag.Get("yaml")
-		if known == "" || known == "-" {
+	visit := func(path string, of reflect.Type, f reflect.StructField) {
+		known := yamlName(f)
+		d := edits(key, known)
+		if d >= len(known) {
 			return
 		}
-		d := edits(key, known)
-		if d < fewest && d < len(known) {
+		if of.String() == goType && d < least {
+			best, least = known, d
+		}
+		if d < fewest {
 			elsewhere, fewest = path, d
 		}
 	}
 	eachKey(reflect.TypeFor[Config](), "", visit)
-	inScope := func(t reflect.Type) {
-		if t.String() != goType {
-			return
-		}
-		for _, f := range reflect.VisibleFields(t) {
-			known := f.Tag.Get("yaml")
-			if d := edits(key, known); known != "" && known != "-" && d < least && d < len(known) {
-				best, least = known, d
-			}
-		}
-	}
-	inScope(reflect.TypeFor[Config]())
-	inScope(reflect.TypeFor[TrustedKey]())
-	eachKey(reflect.TypeFor[Config](), "", func(_ string, f reflect.StructField) {
-		switch f.Type.Kind() {
-		case reflect.Struct:
-			inScope(f.Type)
-		case reflect.Map:
-			inScope(f.Type.Elem())
-		}
-	})
-	if best == "" {
-		return elsewhere
-	}
-	return best
+	eachKey(reflect.TypeFor[TrustedKey](), "trusted_keys", visit)
+	return cmp.Or(best, elsewhere)
 }
 
 // edits returns the Levenshtein distance of two texts.

@@ -67,31 +67,18 @@ func (s *sources) decode(data []byte, c *Config) (found Mistakes) {
 	return found
 }
 
-// line returns the line of a setting in the file, or of its nearest parent that is
-// there if above is true. 0 if there is none.
-func (s *sources) line(setting string, above bool) int {
-	node, line := s.root, 0
+// find returns what the file has of a setting, and its line. Of one that it does not have,
+// node is nil and the line is that of the nearest parent that is there, 0 if there is none.
+func (s *sources) find(setting string) (node *yaml.Node, line int) {
+	node = s.root
 	for name := range strings.SplitSeq(setting, ".") {
 		next, at := member(node, name)
 		if next == nil {
-			if above {
-				return line
-			}
-			return 0
+			return nil, line
 		}
 		node, line = next, at
 	}
-	return line
-}
-
-// isText reports whether a setting is a text in the file, as one with members may be that
-// sets one of them alone.
-func (s *sources) isText(setting string) bool {
-	node := s.root
-	for name := range strings.SplitSeq(setting, ".") {
-		node, _ = member(node, name)
-	}
-	return node != nil && node.Kind == yaml.ScalarNode
+	return node, line
 }
 
 // member returns a member of a mapping, or an element of a list, and its line.
@@ -118,13 +105,14 @@ func member(node *yaml.Node, name string) (*yaml.Node, int) {
 // locate completes a mistake with the place that its setting was read from.
 func (s *sources) locate(m Mistake) Mistake {
 	name := m.Setting
-	if list, index := lastName(name); isNumber(index) {
+	if list, index := lastName(name); strings.Trim(index, "0123456789") == "" {
 		name = list
 	}
 	if variable := variables()[name]; s.vars[variable] != "" {
 		m.Variable = variable
 	} else {
-		m.File, m.Line = s.file, s.line(m.Setting, true)
+		m.File = s.file
+		_, m.Line = s.find(m.Setting)
 	}
 	return m
 }
@@ -134,15 +122,10 @@ func lastName(setting string) (before, last string) {
 	return setting[:max(i, 0)], setting[i+1:]
 }
 
-func isNumber(text string) bool {
-	_, err := strconv.Atoi(text)
-	return err == nil
-}
-
 // variables returns the environment variable of each setting that has one.
 func variables() map[string]string {
 	names := map[string]string{}
-	eachKey(reflect.TypeFor[Config](), "", func(path string, f reflect.StructField) {
+	eachKey(reflect.TypeFor[Config](), "", func(path string, _ reflect.Type, f reflect.StructField) {
 		if variable := f.Tag.Get("env"); variable != "" {
 			names[path] = variable
 		}
@@ -158,12 +141,6 @@ type Inspection struct {
 	Mistakes Mistakes
 
 	sources sources
-}
-
-// Inspect is like Load, and also returns the sources of settings.
-func Inspect(path string, environ []string) *Inspection {
-	c, s, found := load(path, environ)
-	return &Inspection{Config: c, File: s.file, Mistakes: found, sources: s}
 }
 
 // Add adds mistakes that packages found which use the configuration.
@@ -214,13 +191,14 @@ func (i *Inspection) Settings() (all []Setting) {
 	leaves(reflect.ValueOf(*i.Config), "", func(path string, v reflect.Value) {
 		s := Setting{Name: path, Value: text(path, v), Source: FromDefault}
 		variable := names[path]
-		line := i.sources.line(path, false)
-		if above, _ := lastName(path); line == 0 && !v.IsZero() && i.sources.isText(above) { // such as ann: ssh-ed25519 AAAA…
-			line = i.sources.line(above, false)
+		node, line := i.sources.find(path)
+		above, _ := lastName(path)
+		if parent, at := i.sources.find(above); node == nil && !v.IsZero() && parent != nil && parent.Kind == yaml.ScalarNode {
+			node, line = parent, at // such as ann: ssh-ed25519 AAAA…
 		}
 		if i.sources.vars[variable] != "" {
 			s.Source, s.Where = FromEnvironment, variable
-		} else if line > 0 {
+		} else if node != nil {
 			s.Source, s.Where = FromFile, where(i.File, line, "")
 		}
 		if path != "" && (!v.IsZero() || s.Source != FromDefault) {
@@ -233,23 +211,23 @@ func (i *Inspection) Settings() (all []Setting) {
 // Changed returns the names of the settings that differ between two configurations, in
 // order.
 func Changed(a, b *Config) (names []string) {
-	values := [2]map[string]any{}
-	for i, c := range []*Config{a, b} {
-		values[i] = map[string]any{}
-		leaves(reflect.ValueOf(*c), "", func(path string, v reflect.Value) { values[i][path] = v.Interface() })
-	}
-	for path, value := range values[1] {
-		if before, ok := values[0][path]; !ok || !reflect.DeepEqual(before, value) {
-			names = append(names, path)
-		}
-	}
-	for path := range values[0] {
-		if _, ok := values[1][path]; !ok {
+	before, after := values(a), values(b)
+	all := maps.Clone(before)
+	maps.Copy(all, after)
+	for path := range all {
+		if !reflect.DeepEqual(before[path], after[path]) {
 			names = append(names, path)
 		}
 	}
 	slices.Sort(names)
 	return names
+}
+
+// values returns the value of each setting.
+func values(c *Config) map[string]any {
+	all := map[string]any{}
+	leaves(reflect.ValueOf(*c), "", func(path string, v reflect.Value) { all[path] = v.Interface() })
+	return all
 }
 
 // leaves calls visit with the path of each value. The path of a setting that only the
@@ -277,14 +255,19 @@ func leaves(v reflect.Value, path string, visit func(path string, v reflect.Valu
 
 // keyOf returns the path of a field.
 func keyOf(above string, f reflect.StructField) string {
-	name := f.Tag.Get("yaml")
-	if variable := f.Tag.Get("env"); name == "" || name == "-" {
-		if name = variable; name == "" && f.Type.Kind() == reflect.Struct {
-			name = above
-		}
-		return name
+	if name := yamlName(f); name != "" {
+		return strings.TrimPrefix(above+"."+name, ".")
 	}
-	return strings.TrimPrefix(above+"."+name, ".")
+	if variable := f.Tag.Get("env"); variable != "" || f.Type.Kind() != reflect.Struct {
+		return variable
+	}
+	return above
+}
+
+// yamlName returns the key of a field in the file, empty if the file can't set it.
+func yamlName(f reflect.StructField) string {
+	name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+	return strings.TrimPrefix(name, "-")
 }
 
 // text writes a value as the file has it.
@@ -339,23 +322,8 @@ func (c *Config) ChannelNames() []string {
 // ChannelLike returns the lines of the file for a channel with the settings of another. If
 // follows is not empty, it replaces follows.
 func (c *Config) ChannelLike(channel, like, follows string) string {
-	settings := map[string]any{}
-	wanted := c.Channels[like]
-	wanted.Follows = cmp.Or(follows, wanted.Follows)
-	leaves(reflect.ValueOf(wanted), "", func(path string, v reflect.Value) {
-		above, name := lastName(path)
-		switch {
-		case above != "": // of guard, which holds what is set alone
-			inner, _ := settings[above].(map[string]any)
-			if inner == nil {
-				inner = map[string]any{}
-			}
-			inner[name] = v.Interface()
-			settings[above] = inner
-		case !v.IsZero():
-			settings[name] = v.Interface()
-		}
-	})
+	settings := c.Channels[like]
+	settings.Follows = cmp.Or(follows, settings.Follows)
 	var node yaml.Node
 	err := node.Encode(settings)
 	node.Style = yaml.FlowStyle

@@ -151,3 +151,13 @@ func TestChannelLike(t *testing.T) {
 		}
 	}
 }
+
+// TestMissingFile: a file that is named and missing is the only mistake, and everything else
+// has its default.
+func TestMissingFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "none.yaml")
+	i := Inspect(path, []string{"TSMON_DATA=" + t.TempDir()})
+	if len(i.Mistakes) != 1 || i.Mistakes[0].Where() != path || i.Config.Server.Listen != DefaultListen {
+		t.Errorf("%v; the server listens on %q", i.Mistakes, i.Config.Server.Listen)
+	}
+}

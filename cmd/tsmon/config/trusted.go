@@ -2,6 +2,8 @@ package config
 
 import (
 	"fmt"
+	"reflect"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -33,20 +35,26 @@ func (k TrustedKey) String() string {
 
 // UnmarshalYAML reads a text or a mapping.
 func (k *TrustedKey) UnmarshalYAML(node *yaml.Node) error {
+	type plain TrustedKey
+	return decodeKey(node, &k.Key, (*plain)(k), reflect.TypeFor[TrustedKey]())
+}
+
+// decodeKey reads a key that is a text, or a mapping with the members of a type.
+func decodeKey(node *yaml.Node, text *string, mapping any, of reflect.Type) error {
 	for node.Kind == yaml.AliasNode {
 		node = node.Alias
 	}
 	if node.Kind == yaml.ScalarNode {
-		return node.Decode(&k.Key)
+		return node.Decode(text)
 	}
 	// A decoder for part of a document takes unknown keys.
 	for i := 0; node.Kind == yaml.MappingNode && i+1 < len(node.Content); i += 2 {
-		if name := node.Content[i]; name.Value != "key" && name.Value != "from" && name.Value != "until" {
-			return &yaml.TypeError{Errors: []string{fmt.Sprintf("line %d: field %s not found in type config.TrustedKey", name.Line, name.Value)}}
+		name := node.Content[i]
+		if !slices.ContainsFunc(reflect.VisibleFields(of), func(f reflect.StructField) bool { return yamlName(f) == name.Value }) {
+			return &yaml.TypeError{Errors: []string{fmt.Sprintf("line %d: field %s not found in type %s", name.Line, name.Value, of)}}
 		}
 	}
-	type plain TrustedKey
-	return node.Decode((*plain)(k))
+	return node.Decode(mapping)
 }
 
 // TrustedKeys are the keys of trusted_keys.
@@ -76,6 +84,16 @@ func (ks TrustedKeys) String() string {
 		return "[" + strings.Join(texts, ", ") + "]"
 	}
 	return strings.Join(texts, ",")
+}
+
+// Later returns the key, or its file, that is for later versions alone, empty if there is none.
+func (ks TrustedKeys) Later() string {
+	for _, k := range ks {
+		if k.From != "" && k.Until == "" {
+			return k.Key
+		}
+	}
+	return ""
 }
 
 // trimmed drops white space around keys, and empty keys.

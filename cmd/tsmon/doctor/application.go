@@ -10,22 +10,20 @@ import (
 	"tsmon/cmd/tsmon/tauri"
 )
 
-// applicationArea examines the Tauri project.
+// applicationArea compares the Tauri project with the channels.
 type applicationArea struct{ *patient }
 
-// examine compares the Tauri project with the channels.
-func (p applicationArea) examine(context.Context) []Finding {
-	n := &notes{area: areaApplication}
+func (p applicationArea) examine(_ context.Context, n *notes) {
 	switch {
 	case errors.Is(p.projectErr, tauri.ErrNoProject) && p.TauriConf == "":
 		n.ok("no Tauri project below this folder; --tauri-conf names one elsewhere")
-		return n.found
+		return
 	case errors.Is(p.projectErr, tauri.ErrV1):
 		n.fail("`tauri migrate` turns it into a Tauri 2 project", "%v", p.projectErr)
-		return n.found
+		return
 	case p.projectErr != nil:
 		n.failed(p.projectErr, "correct the file; `tauri build` reads it, too")
-		return n.found
+		return
 	}
 	n.at(p.project.File)
 	if len(p.project.Pubkeys()) == 0 {
@@ -40,7 +38,6 @@ func (p applicationArea) examine(context.Context) []Finding {
 	if len(n.found) == 0 {
 		n.ok("builds update bundles, and asks the configured channels")
 	}
-	return n.found
 }
 
 func (p applicationArea) pubkeyLine() string {
@@ -57,10 +54,9 @@ func (p applicationArea) mismatch(n *notes, f tauri.Finding) {
 		"dependencies":   "run `tauri add updater`",
 	}[f.Member]
 	if f.Write != "" {
-		parent, _ := cutLast(f.Member)
-		mend = "write " + f.Write + strings.TrimRight(" into "+parent, " ")
-		if parent == "" {
-			mend = "write " + f.Write + " at the top level"
+		mend = "write " + f.Write + " at the top level"
+		if dot := strings.LastIndex(f.Member, "."); dot > 0 {
+			mend = "write " + f.Write + " into " + f.Member[:dot]
 		}
 	}
 	text := f.Member + ": " + f.Problem
@@ -69,11 +65,6 @@ func (p applicationArea) mismatch(n *notes, f tauri.Finding) {
 		return
 	}
 	n.fail(mend, "%s", text)
-}
-
-func cutLast(member string) (parent, name string) {
-	i := strings.LastIndex(member, ".")
-	return member[:max(i, 0)], member[i+1:]
 }
 
 // someEndpointFits reports whether every platform has at least one endpoint that leads to a
@@ -122,12 +113,12 @@ func (p *patient) firstRelease(channel string) string {
 func machines(keys []string) int {
 	needed := map[string]bool{}
 	for _, key := range keys {
-		parts := strings.SplitN(key, "-", 3)
-		if parts[0] == "darwin" || len(parts) == 1 {
-			needed[parts[0]] = true
-			continue
+		os, rest, _ := strings.Cut(key, "-")
+		arch, _, _ := strings.Cut(rest, "-")
+		if os == "darwin" {
+			arch = ""
 		}
-		needed[parts[0]+"-"+parts[1]] = true
+		needed[os+"-"+arch] = true
 	}
 	return len(needed)
 }

@@ -15,12 +15,10 @@ import (
 	"tsmon/release/upkeep"
 )
 
-// channelsArea examines the manifests and logs of the channels.
+// channelsArea compares the manifest of each configured channel with its log.
 type channelsArea struct{ *patient }
 
-// examine compares the manifest of each configured channel with its log.
-func (p channelsArea) examine(ctx context.Context) []Finding {
-	n := &notes{area: areaChannels}
+func (p channelsArea) examine(ctx context.Context, n *notes) {
 	for _, name := range p.config.ChannelNames() {
 		p.channel(ctx, n.at(channels.ManifestKey(name)), name)
 		if p.config.Channels[name].Rings {
@@ -29,7 +27,6 @@ func (p channelsArea) examine(ctx context.Context) []Finding {
 	}
 	p.unnamed(ctx, n)
 	p.unprotected(n.at("operators"))
-	return n.found
 }
 
 // unprotected warns that anybody with a bucket's credentials can move channels without
@@ -49,7 +46,7 @@ func (p channelsArea) unprotected(n *notes) {
 }
 
 func (p channelsArea) channel(ctx context.Context, n *notes, name string) {
-	s := p.standing(ctx, name)
+	s := p.standings[name]()
 	switch {
 	case s.mend != "":
 		n.at(s.where).fail(s.mend, "%v", s.err)
@@ -73,8 +70,7 @@ func (p channelsArea) channel(ctx context.Context, n *notes, name string) {
 	shown, invalid := &manifest.Manifest{}, error(nil)
 	if pointer.Data != nil {
 		if shown, invalid = manifest.Decode(pointer.Data); invalid != nil {
-			var problems manifest.Problems
-			if errors.As(invalid, &problems) {
+			if problems, ok := errors.AsType[manifest.Problems](invalid); ok {
 				invalid = problems.Gist()
 			}
 			shown = &manifest.Manifest{}
@@ -94,7 +90,7 @@ func (p channelsArea) channel(ctx context.Context, n *notes, name string) {
 		n.fail(restore(s.log), "%s shows %s (entry %d), but its log goes on", name, shown.Version, shown.Sequence)
 	case pointer.Data == nil:
 		leader := cmp.Or(p.config.Channels[name].Follows, name) // which takes its followers along
-		if key := p.newKey(); key != "" {
+		if key := p.config.TrustedKeys.Later(); key != "" {
 			n.warn("`tsmon keys rotate --to "+key+"` says what comes next; if it names no step for "+leader+", publish the first release: "+p.firstRelease(leader), "%s shows nothing yet", name)
 			return
 		}
@@ -106,17 +102,6 @@ func (p channelsArea) channel(ctx context.Context, n *notes, name string) {
 			p.offered(ctx, n, name, s.log)
 		}
 	}
-}
-
-// newKey returns the key, or its file, that trusted_keys list for later versions, empty if
-// there is none.
-func (p *patient) newKey() string {
-	for _, k := range p.config.TrustedKeys {
-		if k.From != "" && k.Until == "" {
-			return k.Key
-		}
-	}
-	return ""
 }
 
 // signed compares the operators of a log with those that are configured.
@@ -213,7 +198,7 @@ func (p channelsArea) known(ctx context.Context, n *notes, r channels.Repository
 		n.failed(err, "see storage")
 	case !there:
 		n.fail("`tsmon channel repair "+name+"` has the log say what is missing, or puts it back, with --bundle FILE", "%s shows entry %d, which its log lacks", name, shown.Sequence)
-	case head != nil && head.Sequence == shown.Sequence && !p.sound(ctx, name, data):
+	case head != nil && head.Sequence == shown.Sequence && !p.sound(name, data):
 		n.fail(restore(log), "%s shows %s, which is not what entry %d of its log says", name, shown.Version, shown.Sequence)
 	default:
 		n.ok("%s shows %s (entry %d)", name, shown.Version, shown.Sequence)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 
 	"tsmon/cmd/tsmon/cli"
 	"tsmon/cmd/tsmon/config"
@@ -64,16 +65,12 @@ func configuration(i *config.Inspection) []Finding {
 // keyIDs names trusted keys by their ids and spans, never by their text, in case one is
 // private.
 func keyIDs(all config.TrustedKeys) string {
-	text := ""
-	for _, key := range all {
-		id := "(not a public key)"
+	ids := make([]string, len(all))
+	for i, key := range all {
+		ids[i] = "(not a public key)"
 		if keys, err := cli.Keyring(config.TrustedKeys{key}); err == nil {
-			id = keys[0].Name()
+			ids[i] = keys[0].Name()
 		}
-		if text != "" {
-			text += ", "
-		}
-		text += id
 	}
-	return text
+	return strings.Join(ids, ", ")
 }

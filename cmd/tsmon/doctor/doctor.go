@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"sync"
 	"time"
 
 	"tsmon/channels"
@@ -89,7 +90,7 @@ type patient struct {
 	project    *tauri.Project // nil if there is none
 	projectErr error
 	http       *http.Client
-	logs       logs
+	standings  map[string]func() standing // of the logs of channels, each of which is read once
 }
 
 // Run examines everything. If the configuration is wrong, it examines nothing else.
@@ -135,6 +136,12 @@ func (p *patient) prepare(ctx context.Context) []Finding {
 		return []Finding{{areaStorage, Error, err.Error(), p.config.Storage, cli.HintFor(err)}}
 	}
 	p.project, p.projectErr = p.App.Project(p.TauriConf)
+	ctx, cancel := context.WithTimeout(ctx, p.Limit)
+	defer cancel()
+	p.standings = map[string]func() standing{}
+	for _, name := range p.config.ChannelNames() {
+		p.standings[name] = sync.OnceValue(func() standing { return p.readStanding(ctx, name) })
+	}
 	return p.sideBySide(ctx, []area{
 		{areaStorage, storageArea{p}.examine},
 		{areaChannels, channelsArea{p}.examine},
@@ -147,21 +154,23 @@ func (p *patient) prepare(ctx context.Context) []Finding {
 
 type area struct {
 	name    string
-	examine func(context.Context) []Finding
+	examine func(context.Context, *notes)
 }
 
-// sideBySide checks all areas concurrently and returns their findings in order. An area that
-// does not finish in time yields an error.
+// sideBySide checks all areas concurrently until ctx ends, and returns their findings in order.
+// An area that does not finish in time yields an error.
 func (p *patient) sideBySide(ctx context.Context, areas []area) []Finding {
-	ctx, cancel := context.WithTimeout(ctx, p.Limit)
-	defer cancel()
 	type result struct {
 		at    int
 		found []Finding
 	}
 	results := make(chan result, len(areas))
 	for i, a := range areas {
-		go func() { results <- result{i, a.examine(ctx)} }()
+		go func() {
+			n := &notes{area: a.name}
+			a.examine(ctx, n)
+			results <- result{i, n.found}
+		}()
 	}
 	all := make([][]Finding, len(areas))
 	for i, a := range areas {

@@ -326,6 +326,35 @@ func TestMissingFolder(t *testing.T) {
 	c.want(doctor.OK, "storage", "writes, and reads what was written")
 }
 
+// TestImpossibleFolder: a folder that is missing and can't be created is an error, and nothing
+// is left behind. So is one below a file.
+func TestImpossibleFolder(t *testing.T) {
+	c := newClinic(t)
+	above := t.TempDir()
+	link, file := filepath.Join(above, "link"), filepath.Join(above, "file")
+	if err := os.Symlink(filepath.Join(above, "gone"), link); err != nil {
+		t.Skip(err)
+	}
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.environ["TSMON_STORAGE"] = filepath.Join(link, "store", "deep")
+	c.want(doctor.Error, "storage", "there is no such folder, and it can't be created: create a folder in "+link)
+	c.environ["TSMON_STORAGE"] = link
+	c.want(doctor.Error, "storage", "create a folder in "+link)
+	c.environ["TSMON_STORAGE"] = filepath.Join(file, "store")
+	// follows: name a folder in storage (TSMON_STORAGE), or a place where one can be created
+	if mend := c.want(doctor.Error, "configuration", "there is no folder "+filepath.Join(file, "store")); strings.Contains(mend, "bucket") {
+		t.Errorf("the mend is %q", mend)
+	}
+	if found, err := os.ReadDir(above); len(found) != 2 || err != nil {
+		t.Errorf("left behind: %v, %v", found, err)
+	}
+	// follows: correct storage (TSMON_STORAGE), or create the folder as a user who may
+	c.environ["TSMON_STORAGE"] = filepath.Join(above, "store", "deep")
+	c.want(doctor.Warning, "storage", "the first publish creates it")
+}
+
 // TestHanging: an area that does not end in time is reported, the others are, too.
 func TestHanging(t *testing.T) {
 	c := newClinic(t)

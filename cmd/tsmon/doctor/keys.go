@@ -10,13 +10,12 @@ import (
 	"tsmon/signing"
 )
 
-// keysArea examines the trusted, the application's and the private key.
+// keysArea compares the trusted keys with the application's and with the private key of the
+// environment.
 type keysArea struct{ *patient }
 
-// examine compares the trusted keys with the applications' and with the private key
-// of the environment.
-func (p keysArea) examine(ctx context.Context) []Finding {
-	n := &notes{area: areaKeys, where: "trusted_keys"}
+func (p keysArea) examine(ctx context.Context, n *notes) {
+	n.at("trusted_keys")
 	if len(p.keys) == 0 {
 		n.fail(p.trustApplication(), "no key is trusted, so that nothing can be published")
 	} else {
@@ -24,7 +23,6 @@ func (p keysArea) examine(ctx context.Context) []Finding {
 	}
 	p.applicationKeys(n)
 	p.privateKey(ctx, n)
-	return n.found
 }
 
 // names lists keys by their ids and spans.

@@ -83,50 +83,41 @@ func (p publicArea) fetchOnce(ctx context.Context, address string, header http.H
 	return &answer{Response: response, body: body}, err
 }
 
-func (p publicArea) manifestAt(ctx context.Context, base, channel string) (*answer, error) {
-	return p.fetch(ctx, base+"/"+channels.ManifestKey(channel), http.Header{"Accept": {"application/json"}, "Cache-Control": {"no-cache"}})
+// manifestAt requests the manifest that the store has as an object of a name.
+func (p publicArea) manifestAt(ctx context.Context, base, key string) (*answer, error) {
+	return p.fetch(ctx, base+"/"+key, http.Header{"Accept": {"application/json"}, "Cache-Control": {"no-cache"}})
 }
 
-// publicArea examines the address where clients find the store.
+// publicArea compares what clients get at public_url with what is in the store.
 type publicArea struct{ *patient }
 
-// examine compares what clients get with what is in the store.
-func (p publicArea) examine(ctx context.Context) []Finding {
-	n := &notes{area: areaPublic, where: "public_url"}
+func (p publicArea) examine(ctx context.Context, n *notes) {
+	n.at("public_url")
 	if p.config.PublicURL == "" {
 		n.fail("set public_url in tsmon.yaml (TSMON_PUBLIC_URL) to the address where clients find the root of the storage", "public_url is missing, so that nothing can be published")
-		return n.found
+		return
 	}
-	shown := map[string][]byte{}
+	compared, failed := false, false
 	for _, name := range p.config.ChannelNames() {
 		data, err := channels.Repository{Store: p.store}.Shown(ctx, name)
-		if err == nil {
-			shown[name] = data
-		} else if !errors.Is(err, fs.ErrNotExist) {
-			n.warn("see storage", "%s can't be compared with the store: %v", name, err)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			n.at("public_url").warn("see storage", "%s can't be compared with the store: %v", name, err)
+		case !failed: // else this one would fail likewise
+			failed = !p.served(ctx, n, name, data, !compared)
+			compared = true
 		}
 	}
-	first := true
-	for _, name := range p.config.ChannelNames() {
-		data, ok := shown[name]
-		if !ok {
-			continue
-		}
-		if !p.served(ctx, n, name, data, first) {
-			break // the others would fail likewise
-		}
-		first = false
-	}
-	if len(shown) == 0 {
+	if !compared {
 		p.answers(ctx, n)
 	}
-	return n.found
 }
 
 // answers checks that an address responds, if there is nothing to compare with yet.
 func (p publicArea) answers(ctx context.Context, n *notes) {
 	n.at(p.config.PublicURL)
-	got, err := p.manifestAt(ctx, p.config.PublicURL, p.config.ChannelNames()[0])
+	got, err := p.manifestAt(ctx, p.config.PublicURL, channels.ManifestKey(p.config.ChannelNames()[0]))
 	if err != nil {
 		p.unreachable(n, err)
 		return
@@ -143,8 +134,8 @@ func (p publicArea) answers(ctx context.Context, n *notes) {
 // channel are checked with the first one.
 func (p publicArea) served(ctx context.Context, n *notes, name string, stored []byte, first bool) (same bool) {
 	n.at(p.config.PublicURL + "/" + channels.ManifestKey(name))
-	got, err := p.manifestAt(ctx, p.config.PublicURL, name)
-	believed := p.sound(ctx, name, stored)
+	got, err := p.manifestAt(ctx, p.config.PublicURL, channels.ManifestKey(name))
+	believed := p.sound(name, stored)
 	switch {
 	case err != nil:
 		if base := p.found(ctx, name, stored); base != "" {
@@ -205,21 +196,18 @@ func (p publicArea) moved(ctx context.Context, name string, body []byte) bool {
 // unreachable reports an address that does not respond, with a hint.
 func (p publicArea) unreachable(n *notes, err error) {
 	mend := "check public_url (TSMON_PUBLIC_URL), the server there and the network"
-	var authority x509.UnknownAuthorityError
-	var host x509.HostnameError
 	var invalid x509.CertificateInvalidError
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		mend = "start the server there, such as `" + config.ServeCommand(p.config.PublicURL, p.config.Server.Listen) + "`; if one runs elsewhere, correct public_url (TSMON_PUBLIC_URL)"
-	case errors.As(err, &authority):
+	case errors.As(err, new(x509.UnknownAuthorityError)):
 		mend = "use a certificate of a public authority, and serve its whole chain"
-	case errors.As(err, &host):
+	case errors.As(err, new(x509.HostnameError)):
 		mend = "use a certificate for this host, or correct public_url (TSMON_PUBLIC_URL)"
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		mend = "renew the certificate; if it is new, check the clock of this machine"
 	}
-	var request *url.Error
-	if errors.As(err, &request) {
+	if request, ok := errors.AsType[*url.Error](err); ok {
 		err = request.Err
 	}
 	n.fail(mend, "clients can't reach it: %v", err)
@@ -281,7 +269,7 @@ const setPublicURL = "set public_url (TSMON_PUBLIC_URL) to "
 // found returns the address that serves the storage, empty if it is unknown.
 func (p publicArea) found(ctx context.Context, name string, stored []byte) string {
 	for _, base := range p.candidates() {
-		if got, err := p.manifestAt(ctx, base, name); err == nil && got.StatusCode == http.StatusOK && bytes.Equal(got.body, stored) {
+		if got, err := p.manifestAt(ctx, base, channels.ManifestKey(name)); err == nil && got.StatusCode == http.StatusOK && bytes.Equal(got.body, stored) {
 			return base
 		}
 	}
@@ -427,6 +415,6 @@ func (p publicArea) size(ctx context.Context, n *notes, a *answer, address strin
 
 // isRefused reports whether nothing listens at an address.
 func isRefused(err error) bool {
-	var op *net.OpError
-	return errors.As(err, &op) && op.Op == "dial" && !op.Timeout()
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op == "dial" && !op.Timeout()
 }

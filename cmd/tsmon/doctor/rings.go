@@ -54,7 +54,7 @@ func (p publicArea) rings(ctx context.Context, n *notes, name string) {
 		return // what is missing in the store is found elsewhere
 	}
 	n.at(p.config.PublicURL + "/" + key)
-	got, err := p.fetch(ctx, n.where, http.Header{"Accept": {"application/json"}, "Cache-Control": {"no-cache"}})
+	got, err := p.manifestAt(ctx, p.config.PublicURL, key)
 	switch {
 	case err != nil:
 		p.unreachable(n, err)

@@ -21,12 +21,12 @@ import (
 	"tsmon/store/series"
 )
 
-// serverArea examines what `tsmon serve` needs, and the servers that run.
+// serverArea asks the back ends of `tsmon serve`, and the servers that run, whether they are
+// ready.
 type serverArea struct{ *patient }
 
-// examine asks the back ends, and the servers that run, whether they are ready.
-func (p serverArea) examine(ctx context.Context) []Finding {
-	n := &notes{area: areaServer, where: "server"}
+func (p serverArea) examine(ctx context.Context, n *notes) {
+	n.at("server")
 	if err := p.CheckServer(p.config.Server); err != nil {
 		n.failed(err, "correct it")
 	}
@@ -35,7 +35,6 @@ func (p serverArea) examine(ctx context.Context) []Finding {
 	p.series(ctx, n.at("server.series"))
 	p.messages(ctx, n.at("server.mqtt"))
 	p.ready(ctx, n, pair)
-	return n.found
 }
 
 // certificate loads the certificate of `tsmon serve`, nil if it has none.

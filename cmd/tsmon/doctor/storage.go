@@ -5,10 +5,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net/http"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -23,39 +25,58 @@ const probeKey = "staged/doctor/check.json"
 
 var probeAttributes = object.Attributes{ContentType: "application/json", CacheControl: "no-store"}
 
-// storageArea examines the store that releases go to.
+// storageArea tests what a publish needs from the store.
 type storageArea struct{ *patient }
 
-// examine tests what a publish needs from the store.
-func (p storageArea) examine(ctx context.Context) []Finding {
-	n := &notes{area: areaStorage, where: p.config.Storage}
+func (p storageArea) examine(ctx context.Context, n *notes) {
+	n.at(p.config.Storage)
 	if !strings.HasPrefix(p.config.Storage, "s3:") {
 		if _, err := os.Stat(p.config.Storage); errors.Is(err, fs.ErrNotExist) {
+			if err := tryFolder(p.config.Storage); err != nil {
+				n.failed(fmt.Errorf("there is no such folder, and it can't be created: %w", err), "correct storage (TSMON_STORAGE), or create the folder as a user who may")
+				return
+			}
 			n.warn("check storage (TSMON_STORAGE); if it is right, create the folder with mkdir -p, then run `tsmon doctor` again", "there is no such folder yet; the first publish creates it")
-			return n.found
+			return
 		}
 	} else if p.endpointClock(ctx, n) {
-		return n.found
+		return
 	}
 	data, err := p.writeProbe(ctx)
 	switch {
 	case errors.Is(err, errOtherBytes):
 		n.fail("use a store that is consistent: what was written has to be read from then on", "%v", err)
-		return n.found
+		return
 	case errors.Is(err, errReadOnly):
 		n.warn("to publish with them, give them the rights of a CI job (release/README.md, Give each the rights that it needs)",
 			"these credentials may read and not publish, as those of a server or a reader")
 		p.protection(ctx, n)
-		return n.found
+		return
 	case err != nil:
 		n.failed(err, checkStorage)
-		return n.found
+		return
 	}
 	n.ok("writes, and reads what was written; %s (%d bytes) stays, since tsmon deletes nothing here", probeKey, len(data))
 	p.conditions(ctx, n, data)
 	p.listing(ctx, n)
 	p.protection(ctx, n)
-	return n.found
+}
+
+// tryFolder reports whether a missing folder can be created, by creating and removing another
+// one in the nearest folder above it.
+func tryFolder(folder string) error {
+	above := folder
+	for _, err := os.Lstat(above); errors.Is(err, fs.ErrNotExist) && above != filepath.Dir(above); _, err = os.Lstat(above) {
+		above = filepath.Dir(above)
+	}
+	made, err := os.MkdirTemp(above, ".tsmon-doctor-*")
+	if cause, ok := errors.AsType[*fs.PathError](err); ok {
+		return &fs.PathError{Op: "create a folder in", Path: above, Err: cause.Err}
+	}
+	if err != nil {
+		return err
+	}
+	return os.Remove(made)
 }
 
 // skews above which the clock is reported: S3 refuses requests at 15 minutes.

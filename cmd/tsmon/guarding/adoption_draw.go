@@ -16,7 +16,6 @@ import (
 
 const barWidth = 30 // characters
 
-// drawAdoption writes an adoption for people.
 func drawAdoption(w io.Writer, r *fleet.Adoption) {
 	fmt.Fprintf(w, "%s shows %s", r.Channel, r.Version)
 	if r.Rollout != nil {

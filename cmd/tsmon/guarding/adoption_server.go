@@ -23,7 +23,6 @@ const (
 	maxAdoption  = 16 << 20 // bytes
 )
 
-// runAdoptionOf prints the adoption reported by a server.
 func runAdoptionOf(ctx context.Context, app *cli.App, server, channel string) error {
 	c, err := app.Load()
 	if err != nil {
@@ -97,13 +96,10 @@ func askAdoption(ctx context.Context, address, key, channel string) (*fleet.Adop
 		return nil, unanswered(err)
 	}
 	var a fleet.Adoption
-	switch {
-	case len(data) > maxAdoption:
+	if len(data) > maxAdoption {
 		err = fmt.Errorf("%w: the answer is larger than %d MiB", fleet.ErrAdoption, maxAdoption>>20)
-	default:
-		if err = json.Unmarshal(data, &a); err == nil {
-			err = a.Check(channel)
-		}
+	} else if err = json.Unmarshal(data, &a); err == nil {
+		err = a.Check(channel)
 	}
 	if err != nil {
 		return nil, cli.WithHint(fmt.Errorf("%s: %w", address, err), mendAnswer)
@@ -114,7 +110,6 @@ func askAdoption(ctx context.Context, address, key, channel string) (*fleet.Adop
 
 const mendAnswer = "check that --server is the address of a tsmon serve; its log says why it failed"
 
-// unanswered adds a hint to the error of a failed request.
 func unanswered(err error) error {
 	var network net.Error
 	if errors.Is(err, context.DeadlineExceeded) || errors.As(err, &network) && network.Timeout() {

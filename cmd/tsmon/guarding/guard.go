@@ -3,6 +3,7 @@
 package guarding
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,7 +17,6 @@ import (
 	"tsmon/api/fleet"
 	"tsmon/api/fleet/verdict"
 	"tsmon/cmd/tsmon/cli"
-	"tsmon/cmd/tsmon/config"
 	"tsmon/cmd/tsmon/showing"
 	"tsmon/release"
 )
@@ -45,7 +45,6 @@ simulates the cases that the guard was designed for, which takes minutes.`,
   tsmon channel guard stable --simulate --rate 5 --clients 300 --late`,
 		Args: cli.Args(0, 1, "at most one CHANNEL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			f.given = cmd.Flags().Changed
 			switch {
 			case simulated:
 				return runSimulate(cmd.Context(), app, f, args)
@@ -91,7 +90,6 @@ func runGuard(ctx context.Context, app *cli.App, channel string) error {
 	return app.Print(s, func(w io.Writer) { s.draw(w) })
 }
 
-// draw writes the state for people.
 func (s *State) draw(w io.Writer) {
 	if s.Rollout == nil {
 		fmt.Fprintf(w, "%s shows %s to everybody: no step waits, and nothing is halted\n", s.Channel, s.Version)
@@ -122,7 +120,6 @@ func (s *State) draw(w io.Writer) {
 	}
 }
 
-// drawClients writes the outcomes of the release and of the previous one.
 func drawClients(w io.Writer, o *fleet.Opinion) {
 	rows := [][]string{{"", o.Version}}
 	if o.BeforeClients != nil {
@@ -159,11 +156,7 @@ func drawOutcomes(w io.Writer, o *fleet.Opinion) {
 	}
 	rows := [][]string{{"TARGET", "COHORT", "FAILING", "WAITING", "HEALTHY", "BY CHANCE"}}
 	for _, g := range o.Groups {
-		target := g.Target
-		if target == "" {
-			target = "(not known)"
-		}
-		rows = append(rows, []string{target, g.Cohort, strconv.FormatInt(g.Failing, 10), strconv.FormatInt(g.Waiting, 10), strconv.FormatInt(g.Healthy, 10), strings.TrimPrefix(verdict.Chance(g.Doubt), "of ")})
+		rows = append(rows, []string{cmp.Or(g.Target, "(not known)"), g.Cohort, strconv.FormatInt(g.Failing, 10), strconv.FormatInt(g.Waiting, 10), strconv.FormatInt(g.Healthy, 10), strings.TrimPrefix(verdict.Chance(g.Doubt), "of ")})
 	}
 	fmt.Fprintln(w)
 	cli.Table(w, rows)
@@ -189,14 +182,3 @@ func partText(s verdict.Share) string {
 }
 
 func percent(share float64) string { return fmt.Sprintf("%.3g %%", 100*share) }
-
-// limitOf is the limit of a channel, or the default, as a share.
-func limitOf(c *config.Config, args []string) float64 {
-	guards := cli.Guards(c, nil, nil)
-	if len(args) == 1 {
-		if guard, ok := guards.Guards[args[0]]; ok {
-			return guard.Failures / 100
-		}
-	}
-	return guards.Default.Failures / 100
-}

@@ -1,13 +1,15 @@
 package guarding
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
-	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"tsmon/api/fleet/verdict/simulate"
 	"tsmon/cmd/tsmon/cli"
@@ -16,7 +18,7 @@ import (
 // simulateFlags say what to simulate; what is not given has the defaults of package
 // simulate.
 type simulateFlags struct {
-	given          func(flag string) bool
+	set            *pflag.FlagSet
 	failures       float64
 	rates          []float64
 	clients, steps []int
@@ -27,12 +29,10 @@ type simulateFlags struct {
 	seed           uint64
 }
 
-// simulateNames are the flags, in the order in which help explains them.
-var simulateNames = []string{"failures", "rate", "clients", "late", "never-starts", "steps", "every", "before", "away", "rollouts", "seed"}
-
 func (f *simulateFlags) add(cmd *cobra.Command) {
 	d := simulate.Defaults(0.02)
-	flags := cmd.Flags()
+	f.set = pflag.NewFlagSet("", pflag.ContinueOnError)
+	flags := f.set
 	flags.Float64Var(&f.failures, "failures", 0, "limit in `PERCENT` (default that of the channel)")
 	flags.Float64SliceVar(&f.rates, "rate", nil, "`PERCENT` of the clients that the release fails for, repeatable (default 0.25 to 10 times the limit)")
 	flags.IntSliceVar(&f.clients, "clients", d.Clients, "`SIZE` of the fleet, repeatable")
@@ -44,36 +44,39 @@ func (f *simulateFlags) add(cmd *cobra.Command) {
 	flags.Float64Var(&f.away, "away", 0, "`PERCENT` of the clients that download a release and are never seen again")
 	flags.IntVar(&f.rollouts, "rollouts", d.Rollouts, "`NUMBER` of rollouts of each kind")
 	flags.Uint64Var(&f.seed, "seed", d.Seed, "`NUMBER` that seeds the random generator")
+	cmd.Flags().AddFlagSet(flags)
 }
 
 // first returns a flag that was given, empty if there is none.
-func (f *simulateFlags) first() string {
-	if i := slices.IndexFunc(simulateNames, f.given); i >= 0 {
-		return simulateNames[i]
-	}
-	return ""
+func (f *simulateFlags) first() (name string) {
+	f.set.VisitAll(func(flag *pflag.Flag) {
+		if flag.Changed {
+			name = cmp.Or(name, flag.Name)
+		}
+	})
+	return name
 }
 
 // options returns what is to be simulated, with a limit as a share.
 func (f *simulateFlags) options(limit float64) simulate.Options {
-	if f.given("failures") {
+	if f.set.Changed("failures") {
 		limit = f.failures / 100
 	}
 	o := simulate.Defaults(limit)
 	o.Clients, o.Steps, o.Every, o.Away, o.Rollouts, o.Seed = f.clients, f.steps, f.every, f.away/100, f.rollouts, f.seed
-	if f.given("late") {
+	if f.set.Changed("late") {
 		o.Late = []bool{f.late}
 	}
-	if f.given("rate") {
+	if f.set.Changed("rate") {
 		o.Multiples, o.Dead = nil, false
 		for _, rate := range f.rates {
 			o.Multiples = append(o.Multiples, rate/100/limit)
 		}
 	}
-	if f.given("never-starts") {
+	if f.set.Changed("never-starts") {
 		o.Dead = f.dead
 	}
-	if f.given("before") {
+	if f.set.Changed("before") {
 		o.Before = f.before / 100 / limit
 	}
 	return o
@@ -84,7 +87,8 @@ func runSimulate(ctx context.Context, app *cli.App, f simulateFlags, args []stri
 	if err != nil {
 		return err
 	}
-	report, err := simulate.Run(ctx, f.options(limitOf(c, args)))
+	limit := cli.GuardOf(c.Channels[strings.Join(args, "")]).Failures / 100
+	report, err := simulate.Run(ctx, f.options(limit))
 	if errors.Is(err, simulate.ErrOptions) {
 		return cli.WithHint(cli.Usage(err), "write --failures 2 --rate 1,4 --clients 1200 --steps 5,25,100 --every 1h")
 	}

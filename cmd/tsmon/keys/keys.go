@@ -4,8 +4,10 @@ package keys
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -105,12 +107,11 @@ func runGenerate(ctx context.Context, app *cli.App, o generateOptions) error {
 	return app.Print(r, func(w io.Writer) { fmt.Fprintf(w, "\"pubkey\": \"%s\"\n", r.Pubkey) })
 }
 
-// newPassword returns the configured password, or asks for one twice.
 func newPassword(ctx context.Context, app *cli.App, c *config.Config, none bool) (string, error) {
 	if none {
 		return "", nil
 	}
-	if c.Signing.KeyPassword == nil && !interactive(app) {
+	if c.Signing.KeyPassword == nil && !cli.IsTerminal(app.Stdin) {
 		return "", cli.WithHint(cli.Usagef("no password"), "set TAURI_SIGNING_PRIVATE_KEY_PASSWORD, or use --no-password")
 	}
 	first, err := app.Password(ctx, c, "New password: ")
@@ -122,11 +123,6 @@ func newPassword(ctx context.Context, app *cli.App, c *config.Config, none bool)
 		err = cli.Usagef("the passwords differ")
 	}
 	return first, err
-}
-
-func interactive(app *cli.App) bool {
-	file, ok := app.Stdin.(*os.File)
-	return ok && cli.IsTerminal(file)
 }
 
 // checkVacant refuses to replace either file without --force.
@@ -269,11 +265,19 @@ func readKey(ctx context.Context, app *cli.App, c *config.Config, arg string) (k
 		return k, cli.WithHint(cli.Usagef("a private key is among the arguments, where every process can read it"), "give its file; consider this key compromised")
 	case failed == nil:
 		k.unlock, err = app.Unlocker(ctx, c, private, k.source)
-	case k.source == "" && !keyText.MatchString(arg):
-		_, missing := os.Stat(arg)
-		err = cmp.Or(cli.Given(missing), err)
+	case k.source == "":
+		err = orNoFile(arg, err)
 	}
 	return k, err
+}
+
+// orNoFile returns err, which says that an argument is no key, unless the argument was meant as
+// the name of a file that does not exist.
+func orNoFile(arg string, err error) error {
+	if _, missing := os.Stat(arg); errors.Is(missing, fs.ErrNotExist) && !keyText.MatchString(arg) {
+		return cli.WithHint(cli.Usagef("there is no file %s", arg), "check the path")
+	}
+	return err
 }
 
 func printKeys(w io.Writer, reports []Key) {

@@ -1,11 +1,9 @@
 package keys
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 
@@ -54,11 +52,7 @@ func runRotate(ctx context.Context, app *cli.App, to, bridge string) error {
 	if err != nil {
 		return err
 	}
-	c, err := app.Load()
-	if err != nil {
-		return err
-	}
-	p, err := app.Publisher(ctx, c, nil)
+	c, p, err := app.LoadPublisher(ctx, "")
 	if err != nil {
 		return err
 	}
@@ -81,9 +75,8 @@ func newKey(arg string) (key signing.PublicKey, err error) {
 	if err != nil {
 		return key, err
 	}
-	if key, err = signing.ParsePublicKey(text); err != nil && text == arg && !keyText.MatchString(arg) {
-		_, missing := os.Stat(arg)
-		err = cmp.Or(cli.Given(missing), err)
+	if key, err = signing.ParsePublicKey(text); err != nil && text == arg {
+		err = orNoFile(arg, err)
 	}
 	if _, private := signing.ParsePrivateKey(text); private == nil {
 		err = cli.WithHint(err, "give the file of the public key; for FILE it is FILE.pub")

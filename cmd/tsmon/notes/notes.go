@@ -41,15 +41,15 @@ func Section(file, version string) (string, error) {
 	case !utf8.Valid(data):
 		return "", fmt.Errorf("%s: not UTF-8", file)
 	}
-	text, err := Find(string(data), version)
+	text, err := find(string(data), version)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", file, err)
 	}
 	return text, nil
 }
 
-// Find is Section for a changelog in memory.
-func Find(changelog, version string) (string, error) {
+// find is Section for a changelog in memory.
+func find(changelog, version string) (string, error) {
 	version = strings.TrimPrefix(version, "v")
 	lines := strings.Split(strings.ReplaceAll(strings.TrimPrefix(changelog, "\ufeff"), "\r\n", "\n"), "\n")
 	begin, level := -1, 0
@@ -73,7 +73,6 @@ func Find(changelog, version string) (string, error) {
 	return text, nil
 }
 
-// heading is a heading of a Markdown text.
 type heading struct {
 	line   int // of its text, from 0
 	height int // lines that it takes

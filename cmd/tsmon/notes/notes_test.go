@@ -63,7 +63,7 @@ func TestFind(t *testing.T) {
 		"empty":            {"", "1.4.0", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := Find(c.changelog, c.version)
+			got, err := find(c.changelog, c.version)
 			if got != c.want || errors.Is(err, ErrNoSection) != (c.want == "") {
 				t.Errorf("%q, %v; want %q", got, err, c.want)
 			}
@@ -97,7 +97,7 @@ func FuzzFind(f *testing.F) {
 	f.Add(keepAChangelog, "1.4.0")
 	f.Add("1.4.0\n===", "1.4.0")
 	f.Fuzz(func(t *testing.T, changelog, version string) {
-		text, err := Find(changelog, version)
+		text, err := find(changelog, version)
 		if (text == "") == (err == nil) {
 			t.Fatalf("%q, %v", text, err)
 		}

@@ -33,14 +33,16 @@ func runAccept(ctx context.Context, app *cli.App, channel string, from channels.
 	if err != nil {
 		return err
 	}
-	_, _, err = showing.LoadLog(ctx, app, channel)
+	log, _, err := showing.LoadLog(ctx, app, channel)
 	early := errors.Is(err, channels.ErrFuture)
 	if len(c.Operators) == 0 && !early {
-		return acceptInRecords(ctx, app, c, channel, from, f.dryRun)
+		if err != nil {
+			return err
+		}
+		return acceptInRecords(ctx, app, c, log, from, f.dryRun)
 	}
 	if from.Sequence == 0 && !early {
-		from, err = cli.Seen(ctx, c, channel)
-		if err != nil && !errors.Is(err, cli.ErrNoRecords) {
+		if from, err = cli.Seen(ctx, c, channel); err != nil {
 			return err
 		}
 		if from.Sequence == 0 {
@@ -56,27 +58,17 @@ func runAccept(ctx context.Context, app *cli.App, channel string, from channels.
 	})
 }
 
-func histories(c *config.Config, records record.Store) fleet.Histories {
-	return fleet.Histories{Records: records, Store: c.StoreName()}
-}
-
-func acceptInRecords(ctx context.Context, app *cli.App, c *config.Config, channel string, from channels.Position, dry bool) error {
-	log, _, err := showing.LoadLog(ctx, app, channel)
-	if err != nil {
-		return err
-	}
-	away := func() error {
-		return cli.WithHint(cli.Usagef("--accept gives up what servers have seen of %s, but the records here know of no server", channel),
-			"run it where server.records (TSMON_RECORDS) or TSMON_DATA name the records of the servers; where no server runs there is nothing to settle")
-	}
+func acceptInRecords(ctx context.Context, app *cli.App, c *config.Config, log *channels.Log, from channels.Position, dry bool) error {
+	channel := log.Channel
 	accepted := Accepted{Channel: channel, End: log.End(), DryRun: dry}
-	err = cli.WithRecords(ctx, c, func(records record.Store) error {
-		seen, err := histories(c, records).Seen(ctx, channel)
+	err := cli.WithRecords(ctx, c, func(records record.Store) error {
+		histories := fleet.Histories{Records: records, Store: c.StoreName()}
+		seen, err := histories.Seen(ctx, channel)
 		switch {
 		case err != nil:
 			return err
 		case seen.Sequence == 0:
-			return away()
+			return cli.ErrNoRecords
 		}
 		if from.Sequence > 0 && seen != from && log.Continues(seen) != nil {
 			return &release.Refusal{Cause: channels.ErrHistory, Text: fmt.Sprintf("the servers have seen %s, not %s", seen, from), Mend: "repeat it with --from and what the servers have seen"}
@@ -88,31 +80,29 @@ func acceptInRecords(ctx context.Context, app *cli.App, c *config.Config, channe
 		if accepted.Changed = true; dry {
 			return nil
 		}
-		accepted.Changed, err = histories(c, records).See(ctx, channel, seen, accepted.End)
+		accepted.Changed, err = histories.See(ctx, channel, seen, accepted.End)
 		if err == nil && !accepted.Changed {
 			err = fmt.Errorf("%w: a server has recorded another end of the log in the meantime", approval.ErrStale)
 		}
 		return err
 	})
 	if errors.Is(err, cli.ErrNoRecords) {
-		return away()
+		return cli.WithHint(cli.Usagef("--accept gives up what servers have seen of %s, but the records here know of no server", channel),
+			"run it where server.records (TSMON_RECORDS) or TSMON_DATA name the records of the servers; where no server runs there is nothing to settle")
 	}
 	if err != nil {
 		return err
 	}
 	return app.Print(accepted, func(w io.Writer) {
-		if !accepted.Changed && from.Sequence > 0 && log.Continues(from) != nil {
-			fmt.Fprintf(w, "%s: servers have seen %s, and the log goes on from there; none asks for %s, nothing to do\n", channel, accepted.Given, from)
-			return
+		switch {
+		case !accepted.Changed && from.Sequence > 0 && log.Continues(from) != nil:
+			fmt.Fprintf(w, "%s: servers have seen %s, and the log continues from there; none has seen %s, nothing to do\n", channel, accepted.Given, from)
+		case !accepted.Changed:
+			fmt.Fprintf(w, "%s: the log continues from what servers have seen, nothing to do\n", channel)
+		case dry:
+			fmt.Fprintf(w, "%s: servers would accept the log that ends at %s; %s would be given up\n", channel, accepted.End, accepted.Given)
+		default:
+			fmt.Fprintf(w, "%s: servers accept the log that ends at %s; %s is given up\n", channel, accepted.End, accepted.Given)
 		}
-		if !accepted.Changed {
-			fmt.Fprintf(w, "%s: the log goes on from what was seen, nothing to do\n", channel)
-			return
-		}
-		if dry {
-			fmt.Fprintf(w, "%s: servers would go on with the log that ends at %s; %s would be given up\n", channel, accepted.End, accepted.Given)
-			return
-		}
-		fmt.Fprintf(w, "%s: servers go on with the log that ends at %s; %s is given up\n", channel, accepted.End, accepted.Given)
 	})
 }

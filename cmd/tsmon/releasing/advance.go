@@ -42,26 +42,18 @@ the author of a step without the signatures of a move, and keeps no --reason for
   tsmon channel advance stable --dry-run`,
 		RunE: func(cmd *cobra.Command, args []string) error { return runAdvance(cmd.Context(), app, f, args) },
 	}
-	f.addReason(cmd, remark)
+	f.add(cmd)
 	f.addAllowMissing(cmd)
-	f.addDry(cmd)
-	f.wait.Add(cmd)
 	return cmd
 }
 
 func runAdvance(ctx context.Context, app *cli.App, f moveFlags, names []string) error {
-	c, p, progress, err := f.publisher(ctx, app)
+	c, p, err := f.publisher(ctx, app)
 	if err != nil {
 		return err
 	}
 	if c.Server.Records != "" {
-		p.Seen = func(ctx context.Context, channel string) (channels.Position, error) {
-			seen, err := cli.Seen(ctx, c, channel)
-			if errors.Is(err, cli.ErrNoRecords) {
-				err = nil
-			}
-			return seen, err
-		}
+		p.Seen = func(ctx context.Context, channel string) (channels.Position, error) { return cli.Seen(ctx, c, channel) }
 	}
 	all := len(names) == 0
 	if all {
@@ -70,7 +62,7 @@ func runAdvance(ctx context.Context, app *cli.App, f moveFlags, names []string) 
 	if err := p.Configured(names...); err != nil {
 		return err
 	}
-	return f.moveEach(ctx, app, p, progress, names, func(name string) (*release.Plan, error) {
+	return f.moveEach(ctx, app, p, names, func(name string) (*release.Plan, error) {
 		plan, err := advance(ctx, app, c, p, f.options(name))
 		if all && errors.Is(err, library.ErrNoRelease) {
 			return nil, nil
@@ -81,7 +73,7 @@ func runAdvance(ctx context.Context, app *cli.App, f moveFlags, names []string) 
 
 // moveEach moves channels one after another and prints the results. If one fails the others are
 // still moved; a nil plan without an error is skipped.
-func (f *moveFlags) moveEach(ctx context.Context, app *cli.App, p *release.Publisher, progress *cli.Progress, names []string, move func(name string) (*release.Plan, error)) error {
+func (f *moveFlags) moveEach(ctx context.Context, app *cli.App, p *release.Publisher, names []string, move func(name string) (*release.Plan, error)) error {
 	plans := []*release.Plan{}
 	var failed []error
 	for _, name := range names {
@@ -94,7 +86,6 @@ func (f *moveFlags) moveEach(ctx context.Context, app *cli.App, p *release.Publi
 		}
 		failed = append(failed, err)
 	}
-	progress.Done()
 	err := app.Print(plans, func(w io.Writer) {
 		for _, plan := range plans {
 			if plan.Changed || plan.Waiting != nil {
@@ -108,7 +99,7 @@ func (f *moveFlags) moveEach(ctx context.Context, app *cli.App, p *release.Publi
 		}
 	})
 	for _, plan := range plans {
-		warnOf(app, plan)
+		Warn(app, plan)
 	}
 	return errors.Join(append([]error{err}, failed...)...)
 }

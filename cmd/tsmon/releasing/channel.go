@@ -13,6 +13,7 @@ import (
 
 	"tsmon/channels"
 	"tsmon/cmd/tsmon/cli"
+	"tsmon/cmd/tsmon/config"
 	"tsmon/cmd/tsmon/showing"
 	"tsmon/release"
 	"tsmon/release/feed"
@@ -31,10 +32,9 @@ func channelFlag(cmd *cobra.Command, channel *string) {
 	cmd.Flags().StringVar(channel, "channel", "stable", "`CHANNEL` to move")
 }
 
-// verifyFlags are those of `tsmon channel verify`.
 type verifyFlags struct {
 	noProbe bool
-	from    string
+	from    channels.Position
 	accept  bool
 	dryRun  bool
 	file    string
@@ -79,7 +79,15 @@ and warns if they are not served there. ` + "`tsmon doctor`" + ` checks the rest
 		},
 	}
 	cmd.Flags().BoolVar(&f.noProbe, "no-probe", false, "skip the check of the public address")
-	cmd.Flags().StringVar(&f.from, "from", "", "`SEQUENCE:HASH` of an entry that the log must still contain")
+	cmd.Flags().Func("from", "`SEQUENCE:HASH` of an entry that the log must still contain", func(text string) (err error) {
+		if f.from = (channels.Position{}); text == "" {
+			return nil
+		}
+		if f.from, err = channels.ParsePosition(text); err != nil {
+			err = cli.WithHint(err, "`tsmon channel verify CHANNEL` prints where a log ends; a server's alarm names what it has seen")
+		}
+		return err
+	})
 	cmd.Flags().BoolVar(&f.accept, "accept", false, "give up entries that were seen and are missing from the log, as after a restore")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "with --accept: print what would be given up, write nothing")
 	f.wait.Add(cmd)
@@ -88,13 +96,12 @@ and warns if they are not served there. ` + "`tsmon doctor`" + ` checks the rest
 }
 
 // warnUnserved warns if manifests of rings are not served at the public address.
-func warnUnserved(ctx context.Context, app *cli.App, p *release.Publisher, channel string) error {
-	c, err := app.Load()
-	if err != nil || !p.Policies[channel].Rings || p.PublicURL == "" {
-		return err
+func warnUnserved(ctx context.Context, app *cli.App, c *config.Config, p *release.Publisher, channel string) error {
+	if !p.Policies[channel].Rings || p.PublicURL == "" {
+		return nil
 	}
 	SetProbe(c, p)
-	err = p.Inspector().Seen(ctx, channel)
+	err := p.Inspector().Seen(ctx, channel)
 	switch {
 	case ctx.Err() != nil:
 		return err
@@ -109,13 +116,6 @@ func warnUnserved(ctx context.Context, app *cli.App, p *release.Publisher, chann
 }
 
 func runChannelVerify(ctx context.Context, app *cli.App, channel string, f verifyFlags) error {
-	var from channels.Position
-	if f.from != "" {
-		var err error
-		if from, err = channels.ParsePosition(f.from); err != nil {
-			return cli.WithHint(cli.Usagef("--from: %w", err), "`tsmon channel verify CHANNEL` prints where a log ends; a server's alarm names what it has seen")
-		}
-	}
 	if (f.dryRun || f.wait.Duration != 0) && !f.accept {
 		return cli.Usagef("--dry-run and --wait go with --accept: verify writes nothing")
 	}
@@ -123,22 +123,22 @@ func runChannelVerify(ctx context.Context, app *cli.App, channel string, f verif
 		return cli.Usagef("--accept is about a store, not a --file")
 	}
 	if f.accept {
-		return runAccept(ctx, app, channel, from, moveFlags{noProbe: f.noProbe, dryRun: f.dryRun, wait: f.wait})
+		return runAccept(ctx, app, channel, f.from, moveFlags{noProbe: f.noProbe, dryRun: f.dryRun, wait: f.wait})
 	}
 	if f.file != "" {
-		return verifyFile(ctx, app, channel, f.file, from)
+		return verifyFile(ctx, app, channel, f.file, f.from)
 	}
-	progress := app.NewProgress("verified")
-	p, err := showing.Reader(ctx, app, progress)
+	c, p, err := showing.Reader(ctx, app, "verified")
 	if err != nil {
 		return err
 	}
-	seen, err := seenByServers(ctx, app, channel, from)
-	if err != nil {
-		return err
+	var seen channels.Position
+	if f.from.Sequence == 0 {
+		if seen, err = cli.Seen(ctx, c, channel); err != nil {
+			app.Warn([]string{fmt.Sprintf("can't tell what servers have seen of %s, so a shortened log would not be noticed: %v", channel, err)})
+		}
 	}
-	report, err := p.Keeper().VerifyFrom(ctx, channel, cmp.Or(from, seen))
-	progress.Done()
+	report, err := p.Keeper().VerifyFrom(ctx, channel, cmp.Or(f.from, seen))
 	if err != nil {
 		return err
 	}
@@ -146,23 +146,9 @@ func runChannelVerify(ctx context.Context, app *cli.App, channel string, f verif
 		report.Seen = seen
 	}
 	if err = printVerified(app, report); err == nil && !f.noProbe {
-		err = warnUnserved(ctx, app, p, channel)
+		err = warnUnserved(ctx, app, c, p, channel)
 	}
 	return err
-}
-
-// seenByServers returns the newest entry that servers have seen of a channel's log. It is the
-// zero value if the configured records have none, or if --from names another position.
-func seenByServers(ctx context.Context, app *cli.App, channel string, from channels.Position) (channels.Position, error) {
-	c, err := app.Load()
-	if err != nil || from.Sequence > 0 {
-		return channels.Position{}, err
-	}
-	seen, err := cli.Seen(ctx, c, channel)
-	if err != nil && !errors.Is(err, cli.ErrNoRecords) {
-		app.Warn([]string{fmt.Sprintf("can't tell what servers have seen of %s, so a shortened log would not be noticed: %v", channel, err)})
-	}
-	return seen, nil
 }
 
 // verifyFile verifies an export, using an empty store instead of the configured one.
@@ -183,13 +169,11 @@ func verifyFile(ctx context.Context, app *cli.App, channel, path string, from ch
 	defer func() { err = errors.Join(err, os.RemoveAll(nowhere)) }()
 	c := *loaded
 	c.Storage, c.PublicURL = nowhere, cmp.Or(c.PublicURL, "https://offline.invalid")
-	progress := app.NewProgress("verified")
-	p, err := app.Publisher(ctx, &c, progress)
+	p, err := app.Publisher(ctx, &c, "verified")
 	if err != nil {
 		return err
 	}
 	report, err := feed.Check(ctx, p, file, channel, from)
-	progress.Done()
 	if err != nil {
 		return err
 	}
@@ -200,19 +184,28 @@ func verifyFile(ctx context.Context, app *cli.App, channel, path string, from ch
 func printVerified(app *cli.App, report *upkeep.VerifyReport) error {
 	channel := report.Channel
 	err := app.Print(report, func(w io.Writer) {
-		for _, f := range report.Findings {
-			fmt.Fprintf(w, "%s: %s\n", f.Object, strings.ReplaceAll(f.Problem, "\n", "\n  "))
-		}
+		printFindings(w, report.Findings)
 		if len(report.Findings) == 0 {
 			fmt.Fprintf(w, "%s: %s, %s, %s: all is well\n  the log ends at %s\n", channel, report.Version, cli.Count(report.Entries, "entry", "entries"), cli.Count(len(report.Releases), "release", "releases"), report.End)
 			if report.Seen.Sequence > 0 {
-				fmt.Fprintf(w, "  it goes on from %s, up to which servers have seen it\n", report.Seen)
+				fmt.Fprintf(w, "  it continues from %s, which servers have seen\n", report.Seen)
 			}
 		}
 	})
-	if err == nil && len(report.Findings) > 0 {
-		refusal := &release.Refusal{Cause: report.Err()}
-		err = cli.WithHint(cli.Reword(refusal, "%s is not sound, problems: %d", channel, len(report.Findings)), report.Findings[0].Mend)
+	return cmp.Or(err, unsound(report, "is not sound"))
+}
+
+func printFindings(w io.Writer, findings []upkeep.Finding) {
+	for _, f := range findings {
+		fmt.Fprintf(w, "%s: %s\n", f.Object, strings.ReplaceAll(f.Problem, "\n", "\n  "))
 	}
-	return err
+}
+
+// unsound returns an error if a report has findings, which are printed already.
+func unsound(report *upkeep.VerifyReport, text string) error {
+	if len(report.Findings) == 0 {
+		return nil
+	}
+	refusal := &release.Refusal{Cause: report.Err()}
+	return cli.WithHint(cli.Reword(refusal, "%s %s, problems: %d", report.Channel, text, len(report.Findings)), report.Findings[0].Mend)
 }

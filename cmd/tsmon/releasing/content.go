@@ -51,8 +51,7 @@ func (f *ContentFlags) check(app *cli.App) (err error) {
 	if f.version, err = app.ProjectVersion(f.version); err != nil {
 		return err
 	}
-	switch {
-	case f.notes != "" && f.notesFile != "":
+	if f.notes != "" && f.notesFile != "" {
 		return cli.Usagef("--notes and --notes-file can't be combined")
 	}
 	if _, err := manifest.ParseVersion(f.version); err != nil {
@@ -61,18 +60,13 @@ func (f *ContentFlags) check(app *cli.App) (err error) {
 	return nil
 }
 
-// needBundles refuses arguments and flags that name no bundles.
-func (f *ContentFlags) needBundles(args []string) error {
-	if len(args)+len(f.bundles)+len(f.also) == 0 {
-		return cli.Usagef("name the bundles, or the folder that holds them")
-	}
-	return nil
-}
+// named reports whether arguments or flags name bundles.
+func (f *ContentFlags) named(args []string) bool { return len(args)+len(f.bundles)+len(f.also) > 0 }
 
 // GatherPart is Gather for a command that needs bundles.
 func (f *ContentFlags) GatherPart(ctx context.Context, app *cli.App, c *config.Config, args []string) (o release.PublishOptions, err error) {
-	if err := f.needBundles(args); err != nil {
-		return o, err
+	if !f.named(args) {
+		return o, cli.Usagef("name the bundles, or the folder that holds them")
 	}
 	return f.Gather(ctx, app, c, args)
 }
@@ -91,7 +85,7 @@ func (f *ContentFlags) Gather(ctx context.Context, app *cli.App, c *config.Confi
 	if o.Notes == "" {
 		o.DefaultNotes = app.ChangelogNotes(f.version)
 	}
-	if len(args)+len(f.bundles)+len(f.also) == 0 {
+	if !f.named(args) {
 		return o, nil
 	}
 	var skipped []string

@@ -50,7 +50,7 @@ type ListedRelease struct {
 }
 
 func runReleaseList(ctx context.Context, app *cli.App) error {
-	p, err := showing.Reader(ctx, app, nil)
+	_, p, err := showing.Reader(ctx, app, "")
 	if err != nil {
 		return err
 	}
@@ -119,11 +119,7 @@ type ShownRelease struct {
 }
 
 func runReleaseShow(ctx context.Context, app *cli.App, version string) error {
-	c, err := app.Load()
-	if err != nil {
-		return err
-	}
-	p, err := showing.Reader(ctx, app, nil)
+	c, p, err := showing.Reader(ctx, app, "")
 	if err != nil {
 		return err
 	}

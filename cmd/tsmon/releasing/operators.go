@@ -39,15 +39,12 @@ entry names the operators anyway) and those that are imported from another store
 		RunE: func(cmd *cobra.Command, args []string) error { return runAppoint(cmd.Context(), app, f, args) },
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "every channel in tsmon.yaml")
-	f.addReason(cmd, remark)
-	f.addDry(cmd)
-	f.wait.Add(cmd)
+	f.add(cmd)
 	return cmd
 }
 
-// runAppoint appoints the operators of channels, of all without names.
 func runAppoint(ctx context.Context, app *cli.App, f moveFlags, names []string) error {
-	c, p, progress, err := f.publisher(ctx, app)
+	c, p, err := f.publisher(ctx, app)
 	if err != nil {
 		return err
 	}
@@ -58,7 +55,7 @@ func runAppoint(ctx context.Context, app *cli.App, f moveFlags, names []string) 
 	if err := p.Configured(names...); err != nil {
 		return err
 	}
-	return f.moveEach(ctx, app, p, progress, names, func(name string) (*release.Plan, error) {
+	return f.moveEach(ctx, app, p, names, func(name string) (*release.Plan, error) {
 		plan, err := p.Appoint(ctx, f.options(name), names...)
 		if all && (errors.Is(err, library.ErrNoRelease) || errors.Is(err, channels.ErrFed)) {
 			return nil, nil

@@ -54,21 +54,19 @@ func printMove(w io.Writer, p *release.Plan) {
 	}
 }
 
-// printNeeds prints the signatures that a planned move needs.
 func printNeeds(w io.Writer, need *approval.Need) {
 	if need == nil {
 		return
 	}
 	for _, q := range need.Quorums {
-		fmt.Fprintf(w, "  takes approvals of those %s: %d, by any of: %s\n", q.Of, q.Needs, strings.Join(q.Missing, ", "))
+		fmt.Fprintf(w, "  needs approvals of those %s: %d, from any of: %s\n", q.Of, q.Needs, strings.Join(q.Missing, ", "))
 	}
 	printRoot(w, need.Quorums)
 	if len(need.Quorums) == 0 {
-		fmt.Fprintf(w, "  takes approvals: %d, by any of: %s\n", need.Approvals, strings.Join(need.MaySign, ", "))
+		fmt.Fprintf(w, "  needs approvals: %d, from any of: %s\n", need.Approvals, strings.Join(need.MaySign, ", "))
 	}
 }
 
-// printToApprove prints how to sign a waiting plan, and who may.
 func printToApprove(w io.Writer, wait *approval.Waiting) {
 	fmt.Fprintf(w, "  plan %s, until %s\n", wait.Name(), wait.Expires.Format(time.RFC3339))
 	fmt.Fprintf(w, "  `tsmon plan approve %s --channel %s` by one of: %s\n", wait.Name(), wait.Channel, strings.Join(wait.Missing, ", "))

@@ -40,7 +40,8 @@ channel is shown, as by ` + "`tsmon plan show`" + `, and signed once you have sa
 			Use:   "apply [HASH] [--channel CHANNEL]",
 			Short: "Carry out a plan that has all signatures, without signing it",
 			Long: `Carry out a plan that has all signatures. This is only needed if the command that added
-the last one was interrupted.`,
+the last one was interrupted. HASH may be shortened to 32 digits. Without it, the only
+plan of the channel is carried out.`,
 			Example: "  tsmon plan apply 3f9a61c07be24d5f8091a2b3c4d5e6f7",
 		}))
 }
@@ -53,7 +54,7 @@ func planListCommand(app *cli.App) *cobra.Command {
 		Example: "  tsmon plan list\n  tsmon plan list --channel beta",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			p, err := showing.Reader(cmd.Context(), app, nil)
+			_, p, err := showing.Reader(cmd.Context(), app, "")
 			if err != nil {
 				return err
 			}
@@ -94,12 +95,14 @@ func planState(w *approval.Waiting) string {
 func planShowCommand(app *cli.App) *cobra.Command {
 	channel, verbose := "", false
 	cmd := &cobra.Command{
-		Use:     "show [HASH] [--channel CHANNEL]",
-		Short:   "Show a plan, and what each client would get",
+		Use:   "show [HASH] [--channel CHANNEL]",
+		Short: "Show a plan, and what each client would get",
+		Long: `Show a plan, and what each client would get. HASH may be shortened to digits that only
+one plan of the channel begins with. Without it, the only plan that waits is shown.`,
 		Example: "  tsmon plan show 3f9a61c07be24d5f8091a2b3c4d5e6f7",
 		Args:    cli.Args(0, 1, "at most one HASH"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			p, err := showing.Reader(cmd.Context(), app, nil)
+			_, p, err := showing.Reader(cmd.Context(), app, "")
 			if err != nil {
 				return err
 			}
@@ -195,20 +198,19 @@ func printAppoints(out io.Writer, o, force *channels.Operators) {
 	}
 }
 
-// printLosses prints what an entry declares lost.
 func printLosses(out io.Writer, e *channels.Entry) {
 	if e.Accepted != nil {
 		fmt.Fprintf(out, "  gives up entries that were seen, up to %s\n", e.Accepted)
 	}
 	for _, lost := range e.Lost {
 		if lost.From == lost.To {
-			fmt.Fprintf(out, "  says to be lost: entry %d\n", lost.From)
+			fmt.Fprintf(out, "  declares lost: entry %d\n", lost.From)
 		} else {
-			fmt.Fprintf(out, "  says to be lost: entries %d to %d\n", lost.From, lost.To)
+			fmt.Fprintf(out, "  declares lost: entries %d to %d\n", lost.From, lost.To)
 		}
 	}
 	if len(e.Pruned) > 0 {
-		fmt.Fprintf(out, "  says to be lost: bundles of %s\n", strings.Join(e.Pruned, ", "))
+		fmt.Fprintf(out, "  declares lost: bundles of %s\n", strings.Join(e.Pruned, ", "))
 	}
 }
 
@@ -237,14 +239,7 @@ func printBrings(out io.Writer, r *channels.Release) {
 	}
 }
 
-func namesOf(keys map[string]string) []string {
-	names := make([]string, 0, len(keys))
-	for name := range keys {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
+func namesOf(keys map[string]string) []string { return slices.Sorted(maps.Keys(keys)) }
 
 // planMakeCommand completes cmd, which approves a plan, or only applies it.
 func planMakeCommand(app *cli.App, apply bool, cmd *cobra.Command) *cobra.Command {
@@ -309,11 +304,12 @@ func planWithdrawCommand(app *cli.App) *cobra.Command {
 		Use:   "withdraw HASH [--channel CHANNEL]",
 		Short: "Remove a plan and its signatures",
 		Long: `Remove a plan and its signatures, whether it waits or is out of date. Anybody who may
-write to the store can do that; no operator's key is needed.`,
+write to the store can do that; no operator's key is needed. HASH may be shortened to
+digits that only one plan of the channel begins with.`,
 		Example: "  tsmon plan withdraw 3f9a61c07be24d5f8091a2b3c4d5e6f7\n  tsmon plan withdraw 3f9a61c07be24d5f8091a2b3c4d5e6f7 --channel beta --dry-run",
 		Args:    cli.Args(1, 1, "one HASH"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			p, err := showing.Reader(cmd.Context(), app, nil)
+			_, p, err := showing.Reader(cmd.Context(), app, "")
 			if err != nil {
 				return err
 			}

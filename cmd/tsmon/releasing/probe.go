@@ -80,7 +80,6 @@ func readable(client *http.Client) func(ctx context.Context, address string) err
 	}
 }
 
-// forbids reports whether an address answers with status 403.
 func forbids(ctx context.Context, client *http.Client, address string) bool {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
@@ -101,7 +100,6 @@ type pastCaches struct {
 	denied atomic.Pointer[denial] // the last answer that asked for credentials
 }
 
-// denial is an answer that asked for credentials.
 type denial struct {
 	status  int
 	address string

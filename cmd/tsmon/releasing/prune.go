@@ -53,26 +53,32 @@ one that no channel has shown.`,
 	cmd.Flags().StringVar(&f.older, "older-than", "", "remove what no channel has offered for this `DURATION`, such as 90d or 36h")
 	cmd.Flags().BoolVar(&f.strays, "strays", false, "remove only leftovers, and what somebody put among the releases")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "print what would be removed, write nothing")
-	f.addReason(cmd, remark)
+	f.addReason(cmd)
 	return cmd
 }
 
-// age parses a duration, which may be of days.
+// age parses --older-than, a duration that may be of days; 0 if it is not given.
 func age(text string) (time.Duration, error) {
+	if text == "" {
+		return 0, nil
+	}
 	if days, ok := strings.CutSuffix(text, "d"); ok {
 		if n, err := strconv.ParseUint(days, 10, 16); err == nil {
 			return time.Duration(n) * 24 * time.Hour, nil
 		}
 	}
 	d, err := time.ParseDuration(text)
-	if err == nil && d < 0 {
-		err = fmt.Errorf("%s is negative", text)
+	if err != nil || d < 0 {
+		return 0, cli.WithHint(cli.Usagef("--older-than is a duration, not %q", text), "write --older-than 90d or --older-than 36h")
 	}
-	return d, err
+	return d, nil
 }
 
 func runPrune(ctx context.Context, app *cli.App, f pruneFlags) error {
-	o := upkeep.PruneOptions{Keep: f.keep, Why: f.reason, Strays: f.strays, DryRun: f.dryRun}
+	older, err := age(f.older)
+	if err != nil {
+		return err
+	}
 	if f.keep < 0 {
 		return cli.WithHint(cli.Usagef("--keep %d: it can't be negative", f.keep), "write --keep 10")
 	}
@@ -82,24 +88,18 @@ func runPrune(ctx context.Context, app *cli.App, f pruneFlags) error {
 	if f.keep == 0 && f.older == "" && !f.strays {
 		return cli.WithHint(cli.Usagef("--keep and --older-than are missing"), "for example --keep 10 --older-than 90d; add --dry-run to see what would be removed")
 	}
-	if f.older != "" {
-		var err error
-		if o.OlderThan, err = age(f.older); err != nil {
-			return cli.WithHint(cli.Usagef("--older-than: %w", err), "write --older-than 90d or --older-than 36h")
-		}
-	}
 	f.noProbe = true
-	_, p, progress, err := f.publisher(ctx, app)
+	_, p, err := f.publisher(ctx, app)
 	if err != nil {
 		return err
 	}
-	report, err := p.Keeper().Prune(ctx, o)
-	progress.Done()
+	report, err := p.Keeper().Prune(ctx, upkeep.PruneOptions{Keep: f.keep, OlderThan: older, Why: f.reason, Strays: f.strays, DryRun: f.dryRun})
 	if err != nil {
 		return err
 	}
+	err = app.Print(report, func(w io.Writer) { printPrune(w, report) })
 	app.Warn(report.Warnings)
-	return app.Print(report, func(w io.Writer) { printPrune(w, report) })
+	return err
 }
 
 func printPrune(w io.Writer, r *upkeep.PruneReport) {

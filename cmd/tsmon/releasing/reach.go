@@ -14,7 +14,6 @@ import (
 	"tsmon/release/gate"
 )
 
-// printTable prints what each kind of client gets.
 func printTable(w io.Writer, reach []gate.Reach, rings, verbose bool) {
 	rows := [][]string{{"INSTALLED", "GETS", "ON"}}
 	static := "latest.json"
@@ -176,20 +175,14 @@ func distinct(clients []client, part func(client) string) []string {
 // kindsText lists kinds of clients. A target without a bundle type includes all its bundle
 // types.
 func kindsText(kinds []kind) string {
-	var texts []string
-	for i, k := range kinds {
-		types := []string{k.bundleType}
-		for _, next := range kinds[i+1:] {
-			if next.target == k.target {
-				types = append(types, next.bundleType)
-			}
-		}
-		switch {
-		case i > 0 && kinds[i-1].target == k.target: // it is listed
-		case k.bundleType == "":
-			texts = append(texts, k.target)
-		default:
-			texts = append(texts, k.target+" ("+strings.Join(types, ", ")+")")
+	types := map[string][]string{}
+	for _, k := range kinds {
+		types[k.target] = append(types[k.target], k.bundleType)
+	}
+	texts := slices.Sorted(maps.Keys(types))
+	for i, target := range texts {
+		if !slices.Contains(types[target], "") {
+			texts[i] += " (" + strings.Join(types[target], ", ") + ")"
 		}
 	}
 	return strings.Join(texts, ", ")

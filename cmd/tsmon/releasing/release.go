@@ -26,71 +26,64 @@ func ReleaseCommand(app *cli.App, others ...*cobra.Command) *cobra.Command {
 			releaseRollbackCommand(app), releaseListCommand(app), releaseShowCommand(app), releasePruneCommand(app)}, others...)...)
 }
 
-// moveFlags are what publish, promote and rollback have in common.
+// moveFlags are those of the commands that move a channel.
 type moveFlags struct {
 	allowMissing []string
 	allowUnbound bool
-	strand       string
+	strand       gate.VersionRange
 	dryRun       bool
 	noProbe      bool
 	verbose      bool
 	reason       string
+	needsReason  bool
 	wait         Wait
 }
 
+// add adds the flags that every command has.
 func (f *moveFlags) add(cmd *cobra.Command) {
+	f.addReason(cmd)
+	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "print the plan and what each client would get, write nothing")
+	cmd.Flags().BoolVar(&f.noProbe, "no-probe", false, "skip the check that fetches the public address afterwards, as a client would")
+	cmd.Flags().BoolVar(&f.verbose, "verbose", false, "list every installed version instead of grouping those that get the same")
+	f.wait.Add(cmd)
+}
+
+// addGate adds add's flags, and those for a release that the channel would otherwise refuse.
+func (f *moveFlags) addGate(cmd *cobra.Command) {
+	f.add(cmd)
 	f.addAllowMissing(cmd)
 	cmd.Flags().BoolVar(&f.allowUnbound, "allow-unbound", false, "accept signatures that are not bound to a version; strict applications refuse them")
-	f.addStrand(cmd)
-	f.addDry(cmd)
-	f.wait.Add(cmd)
+	AddStrand(cmd, &f.strand)
+}
+
+func (f *moveFlags) addReason(cmd *cobra.Command) {
+	usage := "a remark for the channel's log"
+	if f.needsReason {
+		usage = "why, for the channel's log (required)"
+	}
+	cmd.Flags().StringVar(&f.reason, "reason", "", usage)
 }
 
 func (f *moveFlags) addAllowMissing(cmd *cobra.Command) {
 	cmd.Flags().StringSliceVar(&f.allowMissing, "allow-missing", nil, "platform `KEY`s that the channel may lose, comma-separated")
 }
 
-func (f *moveFlags) addStrand(cmd *cobra.Command) { AddStrand(cmd, &f.strand) }
-
-// AddStrand adds --strand.
-func AddStrand(cmd *cobra.Command, text *string) {
-	cmd.Flags().StringVar(text, "strand", "", "installed versions that may be offered an update that their keys can't verify, as a `RANGE` such as 1.0.0-1.2.0")
+// AddStrand adds --strand; an empty text is the empty range.
+func AddStrand(cmd *cobra.Command, strand *gate.VersionRange) {
+	cmd.Flags().Func("strand", "installed versions that may be offered an update that their keys can't verify, as a `RANGE` such as 1.0.0-1.2.0", func(text string) (err error) {
+		if *strand = (gate.VersionRange{}); text == "" {
+			return nil
+		}
+		if *strand, err = gate.ParseVersionRange(text); err != nil {
+			err = cli.WithHint(err, "write --strand 1.0.0-1.2.0 for the versions from 1.0.0 to 1.2.0")
+		}
+		return err
+	})
 }
 
-// ParseStrand parses what --strand was given; empty is the empty range.
-func ParseStrand(text string) (strand gate.VersionRange, err error) {
-	if text == "" {
-		return strand, nil
-	}
-	if strand, err = gate.ParseVersionRange(text); err != nil {
-		err = cli.WithHint(cli.Usagef("--strand: %w", err), "write --strand 1.0.0-1.2.0 for the versions from 1.0.0 to 1.2.0")
-	}
-	return strand, err
-}
-
-// addDry adds the flags of every command that moves a channel.
-func (f *moveFlags) addDry(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "print the plan and what each client would get, write nothing")
-	cmd.Flags().BoolVar(&f.noProbe, "no-probe", false, "skip the check that fetches the public address afterwards, as a client would")
-	cmd.Flags().BoolVar(&f.verbose, "verbose", false, "list every installed version instead of grouping those that get the same")
-}
-
-func (f *moveFlags) addReason(cmd *cobra.Command, usage string) {
-	cmd.Flags().StringVar(&f.reason, "reason", "", usage)
-}
-
-const (
-	remark         = "a remark for the channel's log"
-	requiredReason = "why, for the channel's log (required)"
-)
-
-// check validates the flags.
 func (f *moveFlags) check() error {
-	if err := f.wait.Check(); err != nil {
-		return err
-	}
-	if _, err := ParseStrand(f.strand); err != nil {
-		return err
+	if f.needsReason && strings.TrimSpace(f.reason) == "" {
+		return cli.WithHint(cli.Usagef("--reason is missing"), "give --reason TEXT; the channel's log records it")
 	}
 	if len(f.reason) > 1000 || strings.ContainsFunc(f.reason, unicode.IsControl) {
 		return cli.Usagef("--reason is one line of at most 1000 bytes")
@@ -103,26 +96,17 @@ func (f *moveFlags) check() error {
 	return nil
 }
 
-func (f *moveFlags) needReason() error {
-	if strings.TrimSpace(f.reason) == "" {
-		return cli.WithHint(cli.Usagef("--reason is missing"), "give --reason TEXT; the channel's log records it")
-	}
-	return nil
-}
-
 func (f *moveFlags) options(channel string) release.Options {
-	strand, _ := ParseStrand(f.strand) // check has parsed it
-	return release.Options{Channel: channel, Strand: strand, Why: f.reason, AllowMissing: f.allowMissing, AllowUnbound: f.allowUnbound, DryRun: f.dryRun}
+	return release.Options{Channel: channel, Strand: f.strand, Why: f.reason, AllowMissing: f.allowMissing, AllowUnbound: f.allowUnbound, DryRun: f.dryRun}
 }
 
 // move runs one of the commands that move a channel and prints its plan.
 func (f *moveFlags) move(ctx context.Context, app *cli.App, run func(*config.Config, *release.Publisher) (*release.Plan, error)) error {
-	c, p, progress, err := f.publisher(ctx, app)
+	c, p, err := f.publisher(ctx, app)
 	if err != nil {
 		return err
 	}
 	plan, err := run(c, p)
-	progress.Done()
 	if err == nil {
 		plan, err = f.wait.Await(ctx, app, p, plan)
 	}
@@ -130,33 +114,24 @@ func (f *moveFlags) move(ctx context.Context, app *cli.App, run func(*config.Con
 		if printErr := app.Print(plan, func(w io.Writer) { PrintPlan(w, plan, f.verbose) }); printErr != nil {
 			return printErr
 		}
-		warnOf(app, plan)
+		Warn(app, plan)
 	}
 	return err
 }
 
-// publisher returns the publisher for the commands that move channels.
-func (f *moveFlags) publisher(ctx context.Context, app *cli.App) (*config.Config, *release.Publisher, *cli.Progress, error) {
+func (f *moveFlags) publisher(ctx context.Context, app *cli.App) (*config.Config, *release.Publisher, error) {
 	if err := f.check(); err != nil {
-		return nil, nil, nil, err
+		return nil, nil, err
 	}
-	c, err := app.Load()
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	progress := app.NewProgress("read")
-	p, err := app.Publisher(ctx, c, progress)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	if !f.noProbe {
+	c, p, err := app.LoadPublisher(ctx, "read")
+	if err == nil && !f.noProbe {
 		SetProbe(c, p)
 	}
-	return c, p, progress, nil
+	return c, p, err
 }
 
-// warnOf prints the warnings of a plan.
-func warnOf(app *cli.App, plan *release.Plan) {
+// Warn prints the warnings of a plan.
+func Warn(app *cli.App, plan *release.Plan) {
 	for _, moved := range append([]*release.Plan{plan}, plan.Followers...) {
 		app.Warn(moved.Warnings)
 	}
@@ -212,20 +187,16 @@ Running the same command again does nothing, or completes what was interrupted.`
   tsmon release publish --version 1.4.0 --dry-run --bundle darwin-universal=App.app.tar.gz`,
 		RunE: func(cmd *cobra.Command, args []string) error { return runPublish(cmd.Context(), app, f, args) },
 	}
-	f.addReason(cmd, remark)
 	channelFlag(cmd, &f.channel)
 	f.Add(cmd)
 	f.AddAlso(cmd)
 	f.shareFlags.add(cmd)
-	f.moveFlags.add(cmd)
+	f.addGate(cmd)
 	return cmd
 }
 
 func runPublish(ctx context.Context, app *cli.App, f publishFlags, args []string) error {
 	rollout, err := f.rollout()
-	if err == nil {
-		err = f.ContentFlags.check(app)
-	}
 	if err != nil {
 		return err
 	}
@@ -269,14 +240,13 @@ bundles in the store are verified, and the same checks apply as for a publish.`,
 	}
 	cmd.Flags().StringVar(&from, "from", "beta", "`CHANNEL` that shows the release")
 	cmd.Flags().StringVar(&to, "to", "stable", "`CHANNEL` to move")
-	f.addReason(cmd, remark)
 	share.add(cmd)
-	f.add(cmd)
+	f.addGate(cmd)
 	return cmd
 }
 
 func releaseRollbackCommand(app *cli.App) *cobra.Command {
-	var f moveFlags
+	f := moveFlags{needsReason: true}
 	var channel, to string
 	cmd := &cobra.Command{
 		Use:   "rollback --channel CHANNEL [--to VERSION] --reason TEXT",
@@ -293,9 +263,6 @@ was rolled back offers that version again.`,
   tsmon release rollback --channel stable --to 1.2.0 --reason "data loss since 1.3.0" --dry-run`,
 		Args: cli.Args(0, 0, "no arguments; --to names the version"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := f.needReason(); err != nil {
-				return err
-			}
 			o := release.RollbackOptions{Options: f.options(channel), To: to}
 			return f.move(cmd.Context(), app, func(_ *config.Config, p *release.Publisher) (*release.Plan, error) {
 				return p.Rollback(cmd.Context(), o)
@@ -303,8 +270,7 @@ was rolled back offers that version again.`,
 		},
 	}
 	cmd.Flags().StringVar(&to, "to", "", "`VERSION` to go back to (default: the previous one)")
-	f.addReason(cmd, requiredReason)
 	channelFlag(cmd, &channel)
-	f.add(cmd)
+	f.addGate(cmd)
 	return cmd
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -55,20 +54,19 @@ other store is gone, or if somebody forged the objects that mark an import.`,
 	cmd.Flags().BoolVar(&o.Own, "own", false, "let an imported channel be moved in this store")
 	cmd.Flags().StringVar(&o.TakeOut, "take-out", "", "move forged entries at the end of the log to `FOLDER`")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "print what would be done, write nothing")
-	f.addReason(cmd, remark)
+	f.addReason(cmd)
 	f.wait.Add(cmd)
 	return cmd
 }
 
 func runRepair(ctx context.Context, app *cli.App, f moveFlags, o upkeep.RepairOptions) error {
 	f.noProbe = true
-	_, p, progress, err := f.publisher(ctx, app)
+	_, p, err := f.publisher(ctx, app)
 	if err != nil {
 		return err
 	}
 	o.Why, o.DryRun = f.reason, f.dryRun
 	report, err := p.Repair(ctx, o)
-	progress.Done()
 	if err != nil {
 		return err
 	}
@@ -81,7 +79,7 @@ func runRepair(ctx context.Context, app *cli.App, f moveFlags, o upkeep.RepairOp
 	for _, file := range report.Unused {
 		app.Warn([]string{file + " matches no lost object"})
 	}
-	return cmp.Or(err, failed, unsound(report))
+	return cmp.Or(err, failed, unrepaired(report))
 }
 
 // awaitRepair waits for the missing signatures of a repair's entry, then completes the repair.
@@ -106,25 +104,18 @@ func repairRest(ctx context.Context, app *cli.App, p *release.Publisher, channel
 		return err
 	}
 	app.Warn(report.Warnings)
-	return unsound(report)
+	return unrepaired(report)
 }
 
-// unsound returns an error if a report has findings.
-func unsound(report *release.RepairReport) error {
-	if len(report.Findings) == 0 {
-		return nil
-	}
-	refusal := &release.Refusal{Cause: report.Err()}
-	return cli.WithHint(cli.Reword(refusal, "%s is not sound yet, problems: %d", report.Channel, len(report.Findings)), report.Findings[0].Mend)
+func unrepaired(report *release.RepairReport) error {
+	return unsound(&upkeep.VerifyReport{Channel: report.Channel, Findings: report.Findings}, "is not sound yet")
 }
 
 func printRepair(w io.Writer, r *release.RepairReport) {
 	for _, m := range r.Mended {
 		fmt.Fprintf(w, "%s: %s\n", m.Object, m.Done)
 	}
-	for _, f := range r.Findings {
-		fmt.Fprintf(w, "%s: %s\n", f.Object, strings.ReplaceAll(f.Problem, "\n", "\n  "))
-	}
+	printFindings(w, r.Findings)
 	switch wait := r.Waiting; {
 	case wait != nil:
 		fmt.Fprintf(w, "%s: waits for approvals, %s (entry %d, %s)\n", r.Channel, approvals(wait), wait.Entry.Sequence, wait.Entry.Action)

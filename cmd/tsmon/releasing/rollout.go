@@ -92,16 +92,14 @@ and clients that send no ID get the release at 100 %.`,
 		},
 	}
 	share.add(cmd)
-	f.addReason(cmd, remark)
+	f.add(cmd)
 	f.addAllowMissing(cmd)
-	f.addStrand(cmd)
-	f.addDry(cmd)
-	f.wait.Add(cmd)
+	AddStrand(cmd, &f.strand)
 	return cmd
 }
 
 func channelPauseCommand(app *cli.App) *cobra.Command {
-	return steerCommand(app, (*release.Publisher).Pause, true, &cobra.Command{
+	return steerCommand(app, moveFlags{needsReason: true}, (*release.Publisher).Pause, &cobra.Command{
 		Use:   "pause CHANNEL --reason TEXT",
 		Short: "Stop offering the newest release of a channel",
 		Long: `Stop offering the newest release of a channel: no client is offered it any more, and
@@ -112,7 +110,7 @@ too. This is not a rollback: ` + "`tsmon channel resume`" + ` offers the release
 }
 
 func channelResumeCommand(app *cli.App) *cobra.Command {
-	return steerCommand(app, (*release.Publisher).Resume, false, &cobra.Command{
+	return steerCommand(app, moveFlags{}, (*release.Publisher).Resume, &cobra.Command{
 		Use:   "resume CHANNEL",
 		Short: "Offer a paused release again",
 		Long: `Offer a paused release again, to the clients that were offered it before the pause.
@@ -122,26 +120,14 @@ The steps of a rollout continue where they stopped.`,
 }
 
 // steerCommand completes cmd, which makes a move that takes no options of its own.
-func steerCommand(app *cli.App, steer func(*release.Publisher, context.Context, release.Options) (*release.Plan, error), needsReason bool, cmd *cobra.Command) *cobra.Command {
-	var f moveFlags
+func steerCommand(app *cli.App, f moveFlags, steer func(*release.Publisher, context.Context, release.Options) (*release.Plan, error), cmd *cobra.Command) *cobra.Command {
 	cmd.Args = cli.Args(1, 1, "one CHANNEL")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if needsReason {
-			if err := f.needReason(); err != nil {
-				return err
-			}
-		}
 		return f.move(cmd.Context(), app, func(_ *config.Config, p *release.Publisher) (*release.Plan, error) {
 			return steer(p, cmd.Context(), f.options(args[0]))
 		})
 	}
-	if needsReason {
-		f.addReason(cmd, requiredReason)
-	} else {
-		f.addReason(cmd, remark)
-	}
-	f.addDry(cmd)
-	f.wait.Add(cmd)
+	f.add(cmd)
 	return cmd
 }
 

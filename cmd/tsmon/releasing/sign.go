@@ -80,7 +80,6 @@ func runSign(ctx context.Context, app *cli.App, version, keyFile string, paths [
 	progress := app.NewProgress("signed")
 	signer := bundle.Reader{Unlock: unlock, Version: version, Now: now, Transferred: progress.Transferred}
 	signed, err := signer.Sign(ctx, paths)
-	progress.Done()
 	if err != nil {
 		return err
 	}

@@ -18,15 +18,12 @@ type Wait struct{ time.Duration }
 
 // Add adds --wait.
 func (f *Wait) Add(cmd *cobra.Command) {
-	cmd.Flags().DurationVar(&f.Duration, "wait", 0, "wait up to this `TIME`, such as 30m, for the signatures of the other operators that a move needs")
-}
-
-// Check validates the flag.
-func (f *Wait) Check() error {
-	if f.Duration < 0 {
-		return cli.Usagef("--wait is a time such as 30m, not %v", f.Duration)
-	}
-	return nil
+	cmd.Flags().Func("wait", "wait up to this `TIME`, such as 30m, for the signatures of the other operators that a move needs", func(text string) (err error) {
+		if f.Duration, err = time.ParseDuration(text); err != nil || f.Duration < 0 {
+			err = fmt.Errorf("%q is not a duration such as 30m or 6h", text)
+		}
+		return err
+	})
 }
 
 // Await waits for missing signatures of a plan, and of the plans of channels that follow, if
@@ -55,6 +52,7 @@ func (f *Wait) awaitOne(ctx, limited context.Context, app *cli.App, p *release.P
 	if w == nil {
 		return plan, nil
 	}
+	app.EndProgress()
 	approve := "`tsmon plan approve " + w.Name() + " --channel " + w.Channel + "`"
 	app.Say("%s waits for approvals, %s: %s by one of: %s", w.Channel, approvals(w), approve, strings.Join(w.Missing, ", "))
 	made, err := p.Await(limited, plan)

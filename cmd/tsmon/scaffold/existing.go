@@ -1,7 +1,6 @@
 package scaffold
 
 import (
-	"context"
 	"errors"
 	"os"
 	"reflect"
@@ -14,12 +13,12 @@ import (
 
 // existing reads an existing tsmon.yaml. It keeps everything in it, except a storage or an
 // address if another was chosen.
-func (p *plan) existing(ctx context.Context, env Env) error {
+func (p *plan) existing() error {
 	var err error
-	if p.config, err = config.Load(env.ConfigFile, nil); err != nil {
+	if p.config, err = config.Load(p.env.ConfigFile, nil); err != nil {
 		return &Error{Err: err, Hint: "correct the file, or remove it to let init write it again"}
 	}
-	before, err := os.ReadFile(env.ConfigFile)
+	before, err := os.ReadFile(p.env.ConfigFile)
 	if err != nil {
 		return err
 	}
@@ -29,21 +28,21 @@ func (p *plan) existing(ctx context.Context, env Env) error {
 			continue
 		}
 		if content, err = withSetting(content, name, value); err != nil {
-			return mistake("write "+name+": "+value+" into "+env.ConfigFile, "%s: %s can't be changed there: %w", env.ConfigFile, name, err)
+			return mistake("write "+name+": "+value+" into "+p.env.ConfigFile, "%s: %s can't be changed there: %w", p.env.ConfigFile, name, err)
 		}
 	}
 	if string(content) == string(before) {
-		p.report.Files = append(p.report.Files, Written{Path: env.ConfigFile, Action: Keep})
+		p.report.Files = append(p.report.Files, Written{Path: p.env.ConfigFile, Action: Keep})
 	} else {
 		changed, err := checkedConfig(content)
 		if err != nil {
 			return &Error{Err: err, Hint: "check --storage and --public-url"}
 		}
-		if err := p.checkStorage(ctx, env); err != nil {
+		if err := p.checkStorage(); err != nil {
 			return err
 		}
 		p.config.Storage, p.config.PublicURL = changed.Storage, changed.PublicURL
-		p.files = append(p.files, File{Path: env.ConfigFile, Content: content})
+		p.files = append(p.files, File{Path: p.env.ConfigFile, Content: content})
 	}
 	p.builds = p.configuredBuilds()
 	return nil

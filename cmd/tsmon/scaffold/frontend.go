@@ -40,9 +40,9 @@ const cargoCLI = "cargo install tauri-cli --locked --version '^2.11.5'"
 // maxPackage bounds a package.json, in bytes.
 const maxPackage = 1 << 20
 
-// DetectFrontend looks at the project in dir, whose lock file may lie in any
+// detectFrontend looks at the project in dir, whose lock file may lie in any
 // folder up to root.
-func DetectFrontend(dir, root string) (Frontend, error) {
+func detectFrontend(dir, root string) (Frontend, error) {
 	file, err := os.Open(filepath.Join(dir, "package.json"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return Frontend{Install: cargoCLI, Tauri: "cargo tauri"}, nil

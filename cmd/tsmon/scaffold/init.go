@@ -3,7 +3,6 @@ package scaffold
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -23,7 +22,7 @@ type Options struct {
 	TauriConf string // configuration file or its folder
 	Storage   string
 	PublicURL string
-	CI        string // GitHub, GitLab or none
+	CI        string // github, gitlab or empty
 	Targets   []string
 	Force     bool // replace existing files
 	DryRun    bool
@@ -37,7 +36,7 @@ type Env struct {
 	// Ask asks the user; nil without a terminal.
 	Ask func(prompt string) (string, error)
 	// CheckStorage reports what is wrong with the address of a bucket.
-	CheckStorage func(ctx context.Context, storage string) error
+	CheckStorage func(storage string) error
 	// Write gives a file its content, durably.
 	Write func(path string, content []byte) error
 }
@@ -88,6 +87,7 @@ const (
 // plan is everything that Init prepares before it writes.
 type plan struct {
 	Options
+	env     Env
 	project *tauri.Project
 	keys    []signing.PublicKey
 	root    string // of the repository
@@ -99,10 +99,10 @@ type plan struct {
 }
 
 // Init sets a project up and returns what it did. Mistakes are an *Error.
-func Init(ctx context.Context, env Env, o Options) (*Report, error) {
-	p := &plan{Options: o}
-	for _, step := range []func(context.Context, Env) error{p.readProject, p.decide, p.configure, p.workflows, p.compare, p.write} {
-		if err := step(ctx, env); err != nil {
+func Init(env Env, o Options) (*Report, error) {
+	p := &plan{Options: o, env: env}
+	for _, step := range []func() error{p.readProject, p.decide, p.configure, p.workflows, p.compare, p.write} {
+		if err := step(); err != nil {
 			return nil, err
 		}
 	}
@@ -110,11 +110,11 @@ func Init(ctx context.Context, env Env, o Options) (*Report, error) {
 }
 
 // readProject reads the Tauri project and its keys.
-func (p *plan) readProject(_ context.Context, env Env) error {
+func (p *plan) readProject() error {
 	file := p.TauriConf
 	if file == "" {
 		var err error
-		if file, err = tauri.Find(cmp.Or(env.Variable("TAURI_APP_PATH"), ".")); err != nil {
+		if file, err = tauri.Find(cmp.Or(p.env.Variable("TAURI_APP_PATH"), ".")); err != nil {
 			return tauriError(err)
 		}
 	}
@@ -158,33 +158,33 @@ func tauriError(err error) error {
 
 // decide determines the storage, the address and the CI system, from flags, the existing
 // tsmon.yaml, the environment or the user's answers.
-func (p *plan) decide(_ context.Context, env Env) error {
-	_, err := os.Lstat(env.ConfigFile)
+func (p *plan) decide() error {
+	_, err := os.Lstat(p.env.ConfigFile)
 	p.kept = err == nil
 	if !p.kept {
-		if p.Storage, err = p.answer(env, p.Storage, "TSMON_STORAGE", "--storage", "Storage (s3://BUCKET/PREFIX?endpoint=URL, or a directory): "); err != nil {
+		if p.Storage, err = p.answer(p.Storage, "TSMON_STORAGE", "--storage", "Storage (s3://BUCKET/PREFIX?endpoint=URL, or a directory): "); err != nil {
 			return err
 		}
-		if p.PublicURL, err = p.answer(env, p.PublicURL, "TSMON_PUBLIC_URL", "--public-url", "Public address of the storage (https://…): "); err != nil {
+		if p.PublicURL, err = p.answer(p.PublicURL, "TSMON_PUBLIC_URL", "--public-url", "Public address of the storage (https://…): "); err != nil {
 			return err
 		}
 	}
 	if p.root, err = repositoryRoot(); err != nil {
 		return err
 	}
-	if p.CI == "" && env.Ask != nil {
-		if p.CI, err = env.Ask("CI workflow (github, gitlab, empty for none): "); err != nil {
+	if p.CI == "" && p.env.Ask != nil {
+		if p.CI, err = p.env.Ask("CI workflow (github, gitlab, empty for none): "); err != nil {
 			return err
 		}
 	}
-	if p.CI != "" && p.CI != GitHub && p.CI != GitLab {
+	if p.CI != "" && p.CI != github && p.CI != gitlab {
 		return mistake("", "--ci is github or gitlab, not %q", p.CI)
 	}
 	for _, target := range p.Targets {
 		if !slices.Contains(Targets(), target) {
 			return mistake("", "--targets: %q is none of %s", target, strings.Join(Targets(), ", "))
 		}
-		if len(RequiredKeys(p.project, []string{target})) == 0 {
+		if len(requiredKeys(p.project, []string{target})) == 0 {
 			return mistake("", "--targets: %s builds nothing for %s that the updater can install; see bundle.targets", p.project.File, target)
 		}
 	}
@@ -192,11 +192,11 @@ func (p *plan) decide(_ context.Context, env Env) error {
 }
 
 // answer returns a flag's value, else the environment's, else asks for it.
-func (p *plan) answer(env Env, value, variable, flag, prompt string) (string, error) {
-	value = cmp.Or(value, env.Variable(variable))
+func (p *plan) answer(value, variable, flag, prompt string) (string, error) {
+	value = cmp.Or(value, p.env.Variable(variable))
 	var err error
-	if value == "" && env.Ask != nil {
-		value, err = env.Ask(prompt)
+	if value == "" && p.env.Ask != nil {
+		value, err = p.env.Ask(prompt)
 	}
 	if err == nil && value == "" {
 		err = mistake("`tsmon init --help` shows examples; "+variable+" says the same", "%s is missing", flag)
@@ -221,15 +221,15 @@ func repositoryRoot() (string, error) {
 }
 
 // configure reads the tsmon.yaml that is there, else renders and checks one.
-func (p *plan) configure(ctx context.Context, env Env) error {
+func (p *plan) configure() error {
 	if p.kept {
-		return p.existing(ctx, env)
+		return p.existing()
 	}
 	p.builds = p.Targets
 	if len(p.builds) == 0 && p.CI != "" {
-		p.builds = DefaultTargets(p.project)
+		p.builds = defaultTargets(p.project)
 	}
-	p.report.Targets = RequiredKeys(p.project, p.builds)
+	p.report.Targets = requiredKeys(p.project, p.builds)
 	c := Config{Name: p.project.Base.ProductName, Storage: p.Storage, PublicURL: strings.TrimRight(p.PublicURL, "/"), Required: p.report.Targets,
 		KeySource: "plugins.updater.pubkey of " + filepath.ToSlash(p.project.File)}
 	if id := p.project.Base.Identifier; id != tauri.DefaultIdentifier && config.CheckProject(id) == nil {
@@ -247,24 +247,24 @@ func (p *plan) configure(ctx context.Context, env Env) error {
 	if len(asks) == 0 {
 		c.Static = []string{"stable"} // which Check suggests
 	}
-	content, err := ConfigFile(c)
+	content, err := configFile(c)
 	if err != nil {
 		return &Error{Err: err}
 	}
 	if p.config, err = checkedConfig(content); err != nil {
 		return &Error{Err: err, Hint: "check --storage and --public-url"}
 	}
-	if err := p.checkStorage(ctx, env); err != nil {
+	if err := p.checkStorage(); err != nil {
 		return err
 	}
-	p.files = append(p.files, File{Path: env.ConfigFile, Content: content})
+	p.files = append(p.files, File{Path: p.env.ConfigFile, Content: content})
 	return nil
 }
 
 // checkStorage reports what is wrong with the bucket that was chosen, if one was.
-func (p *plan) checkStorage(ctx context.Context, env Env) error {
+func (p *plan) checkStorage() error {
 	if strings.Contains(p.Storage, "://") || strings.HasPrefix(p.Storage, "s3:") {
-		return env.CheckStorage(ctx, p.Storage)
+		return p.env.CheckStorage(p.Storage)
 	}
 	return nil
 }
@@ -302,7 +302,7 @@ func (p *plan) configuredBuilds() []string {
 		}
 	}
 	if len(builds) == 0 {
-		return DefaultTargets(p.project)
+		return defaultTargets(p.project)
 	}
 	return builds
 }
@@ -334,7 +334,7 @@ func (p *plan) prereleaseChannel() string {
 }
 
 // workflows renders the files of the CI system.
-func (p *plan) workflows(context.Context, Env) error {
+func (p *plan) workflows() error {
 	if p.CI == "" {
 		return nil
 	}
@@ -347,21 +347,21 @@ func (p *plan) workflows(context.Context, Env) error {
 		return err
 	}
 	channels := p.config.ChannelNames()
-	w := Workflow{Targets: p.builds, Channels: channels, Stable: p.releaseChannel(), Prerelease: p.prereleaseChannel(),
+	w := workflow{Targets: p.builds, Channels: channels, Stable: p.releaseChannel(), Prerelease: p.prereleaseChannel(),
 		S3: strings.HasPrefix(p.config.Storage, "s3:"), Operators: len(p.config.Operators) > 0, Dir: filepath.ToSlash(dir)}
 	w.Rings = slices.ContainsFunc(channels, func(name string) bool { return p.config.Channels[name].Rings })
-	if w.Frontend, err = DetectFrontend(here, p.root); err != nil {
+	if w.Frontend, err = detectFrontend(here, p.root); err != nil {
 		return err
 	}
-	render := GitHubFiles
-	if p.CI == GitLab {
-		render = GitLabFiles
+	render := githubFiles
+	if p.CI == gitlab {
+		render = gitlabFiles
 	}
 	files, err := render(w)
 	if err != nil {
 		return &Error{Err: err}
 	}
-	if p.CI == GitLab {
+	if p.CI == gitlab {
 		files = append(files, p.gitlabMain()...)
 	}
 	for _, f := range files {
@@ -378,12 +378,12 @@ func (p *plan) workflows(context.Context, Env) error {
 // touched; the report says which line to add.
 func (p *plan) gitlabMain() []File {
 	const name = ".gitlab-ci.yml"
-	include := "include: [{local: " + GitLabInclude + "}]"
+	include := "include: [{local: " + gitlabInclude + "}]"
 	content, err := os.ReadFile(filepath.Join(p.root, name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return []File{{Path: name, Content: []byte(include + "\n")}}
 	}
-	if !bytes.Contains(content, []byte(GitLabInclude)) {
+	if !bytes.Contains(content, []byte(gitlabInclude)) {
 		p.report.Next = append(p.report.Next, "add to "+name+": "+include)
 	}
 	return nil

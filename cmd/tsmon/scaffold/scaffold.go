@@ -26,12 +26,12 @@ import (
 
 // CI systems that a workflow can be written for.
 const (
-	GitHub = "github"
-	GitLab = "gitlab"
+	github = "github"
+	gitlab = "gitlab"
 )
 
-// Machine is a machine that builds one target.
-type Machine struct {
+// machine is a machine that builds one target.
+type machine struct {
 	Target string // OS-ARCH, such as darwin-aarch64
 	Triple string // of Rust
 	Runner string // label of the GitHub-hosted runner
@@ -40,7 +40,7 @@ type Machine struct {
 
 // machines that targets are built on. An Apple silicon machine builds for Intel
 // too, which hosted runners are about to lose.
-var machines = []Machine{
+var machines = []machine{
 	{"linux-x86_64", "x86_64-unknown-linux-gnu", "ubuntu-22.04", "saas-linux-medium-amd64"},
 	{"linux-aarch64", "aarch64-unknown-linux-gnu", "ubuntu-22.04-arm", "saas-linux-medium-arm64"},
 	{"windows-x86_64", "x86_64-pc-windows-msvc", "windows-2022", "saas-windows-medium-amd64"},
@@ -53,7 +53,7 @@ var machines = []Machine{
 var usual = []string{"windows-x86_64", "darwin-x86_64", "darwin-aarch64", "linux-x86_64"}
 
 // OS returns linux, windows or darwin.
-func (m Machine) OS() string { os, _, _ := strings.Cut(m.Target, "-"); return os }
+func (m machine) OS() string { os, _, _ := strings.Cut(m.Target, "-"); return os }
 
 // Targets returns the targets that can be built and chosen.
 func Targets() []string {
@@ -64,16 +64,16 @@ func Targets() []string {
 	return targets
 }
 
-// DefaultTargets returns the usual targets for which the project builds something
+// defaultTargets returns the usual targets for which the project builds something
 // that the updater can install.
-func DefaultTargets(p *tauri.Project) []string {
-	return slices.DeleteFunc(slices.Clone(usual), func(t string) bool { return len(RequiredKeys(p, []string{t})) == 0 })
+func defaultTargets(p *tauri.Project) []string {
+	return slices.DeleteFunc(slices.Clone(usual), func(t string) bool { return len(requiredKeys(p, []string{t})) == 0 })
 }
 
-// RequiredKeys returns the platform keys that a release of the project has for
+// requiredKeys returns the platform keys that a release of the project has for
 // some targets: the plain one where there is a bundle for clients of every
 // installer type, else one for each type.
-func RequiredKeys(p *tauri.Project, targets []string) []string {
+func requiredKeys(p *tauri.Project, targets []string) []string {
 	var keys []string
 	for _, target := range targets {
 		os, _, _ := strings.Cut(target, "-")
@@ -117,11 +117,11 @@ type File struct {
 	Content []byte
 }
 
-// ConfigFile renders tsmon.yaml.
-func ConfigFile(c Config) ([]byte, error) { return render("tsmon.yaml", c) }
+// configFile renders tsmon.yaml.
+func configFile(c Config) ([]byte, error) { return render("tsmon.yaml", c) }
 
-// Workflow is what CI files depend on.
-type Workflow struct {
+// workflow is what CI files depend on.
+type workflow struct {
 	Targets  []string // OS-ARCH, out of Targets
 	Channels []string // that a rollback may be asked for
 	// Stable is the channel that versions go to, Prerelease that of pre-releases.
@@ -136,18 +136,18 @@ type Workflow struct {
 }
 
 // Machines returns what the targets are built on.
-func (w Workflow) Machines() []Machine {
-	var chosen []Machine
+func (w workflow) Machines() []machine {
+	var chosen []machine
 	for _, target := range w.Targets {
-		if i := slices.IndexFunc(machines, func(m Machine) bool { return m.Target == target }); i >= 0 {
+		if i := slices.IndexFunc(machines, func(m machine) bool { return m.Target == target }); i >= 0 {
 			chosen = append(chosen, machines[i])
 		}
 	}
 	return chosen
 }
 
-// GitHubFiles renders the workflows for GitHub Actions.
-func GitHubFiles(w Workflow) ([]File, error) {
+// githubFiles renders the workflows for GitHub Actions.
+func githubFiles(w workflow) ([]File, error) {
 	return renderAll(w, map[string]string{
 		".github/workflows/tsmon-advance.yml":  "github-advance.yml",
 		".github/workflows/tsmon-release.yml":  "github-release.yml",
@@ -155,23 +155,23 @@ func GitHubFiles(w Workflow) ([]File, error) {
 	})
 }
 
-// GitLabInclude is the file that .gitlab-ci.yml has to include.
-const GitLabInclude = ".gitlab/tsmon.yml"
+// gitlabInclude is the file that .gitlab-ci.yml has to include.
+const gitlabInclude = ".gitlab/tsmon.yml"
 
-// GitLabFiles renders the jobs for GitLab CI, to be included by .gitlab-ci.yml.
-func GitLabFiles(w Workflow) ([]File, error) {
+// gitlabFiles renders the jobs for GitLab CI, to be included by .gitlab-ci.yml.
+func gitlabFiles(w workflow) ([]File, error) {
 	for _, m := range w.Machines() {
 		if m.Tag == "" {
 			return nil, fmt.Errorf("%s has no hosted runner on GitLab", m.Target)
 		}
 	}
 	return renderAll(w, map[string]string{
-		GitLabInclude:              "gitlab.yml",
+		gitlabInclude:              "gitlab.yml",
 		".gitlab/tsmon-release.sh": "gitlab.sh",
 	})
 }
 
-func renderAll(w Workflow, named map[string]string) ([]File, error) {
+func renderAll(w workflow, named map[string]string) ([]File, error) {
 	var files []File
 	for path, name := range named {
 		content, err := render(name, w)

@@ -55,11 +55,11 @@ func TestTargets(t *testing.T) {
 		{project(t, `"all"`, "tauri.linux.conf.json", `["deb"]`, "tauri.macos.conf.json", `["dmg"]`), "windows-x86_64 linux-x86_64", "windows-x86_64 linux-x86_64-deb"},
 		{project(t, `[]`), "", ""},
 	} {
-		targets := DefaultTargets(c.project)
+		targets := defaultTargets(c.project)
 		if got := strings.Join(targets, " "); got != c.builds {
 			t.Errorf("targets %q, want %q", got, c.builds)
 		}
-		if got := strings.Join(RequiredKeys(c.project, targets), " "); got != c.keys {
+		if got := strings.Join(requiredKeys(c.project, targets), " "); got != c.keys {
 			t.Errorf("keys %q, want %q", got, c.keys)
 		}
 	}
@@ -72,7 +72,7 @@ func TestConfigFile(t *testing.T) {
 		{Storage: "a", PublicURL: "https://example.com", Static: []string{"stable"}},
 		{Storage: "yes", PublicURL: "123"},
 	} {
-		content, err := ConfigFile(c)
+		content, err := configFile(c)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -108,9 +108,9 @@ func TestConfigFile(t *testing.T) {
 }
 
 // workflows are the cases that CI files differ in.
-func workflows() map[string]Workflow {
+func workflows() map[string]workflow {
 	channels := []string{"stable", "beta"}
-	return map[string]Workflow{
+	return map[string]workflow{
 		"npm, bucket":       {usual, channels, "stable", "beta", true, true, true, ".", managers[4].Frontend},
 		"pnpm, directory":   {[]string{"linux-x86_64"}, channels, "stable", "beta", false, false, false, "apps/water desk's $(exit 1)", managers[0].Frontend},
 		"cargo alone":       {usual, []string{"main"}, "main", "main", true, false, false, ".", Frontend{Install: cargoCLI, Tauri: "cargo tauri"}},
@@ -143,7 +143,7 @@ func TestGitHub(t *testing.T) {
 	pinned := regexp.MustCompile(`^[\w/-]+@[0-9a-f]{40}$`)
 	for name, w := range workflows() {
 		t.Run(name, func(t *testing.T) {
-			files, err := GitHubFiles(w)
+			files, err := githubFiles(w)
 			if err != nil || len(files) != 3 {
 				t.Fatal(files, err)
 			}
@@ -229,7 +229,7 @@ func bash(t *testing.T, script string) {
 func TestGitLab(t *testing.T) {
 	for name, w := range workflows() {
 		t.Run(name, func(t *testing.T) {
-			files, err := GitLabFiles(w)
+			files, err := gitlabFiles(w)
 			if err != nil || len(files) != 2 {
 				t.Fatal(files, err)
 			}
@@ -269,7 +269,7 @@ func TestGitLab(t *testing.T) {
 			}
 		})
 	}
-	if _, err := GitLabFiles(Workflow{Targets: []string{"windows-aarch64"}}); err == nil {
+	if _, err := gitlabFiles(workflow{Targets: []string{"windows-aarch64"}}); err == nil {
 		t.Error("a job for a machine that GitLab lacks")
 	}
 }
@@ -317,7 +317,7 @@ func TestGitLabSecrets(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	files, err := GitLabFiles(Workflow{Targets: usual, Stable: "stable", Prerelease: "beta", S3: true, Operators: true, Dir: "app's desk", Frontend: managers[0].Frontend})
+	files, err := gitlabFiles(workflow{Targets: usual, Stable: "stable", Prerelease: "beta", S3: true, Operators: true, Dir: "app's desk", Frontend: managers[0].Frontend})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -458,7 +458,7 @@ func TestDetectFrontend(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		f, err := DetectFrontend(filepath.Join(root, "app"), root)
+		f, err := detectFrontend(filepath.Join(root, "app"), root)
 		if err != nil || f.Prepare != c.prepare || f.Install != c.install || f.Tauri != c.call {
 			t.Errorf("%s: %+v, %v", name, f, err)
 		}
@@ -467,7 +467,7 @@ func TestDetectFrontend(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(root, "package.json"), []byte("{"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := DetectFrontend(root, root); err == nil || !strings.Contains(err.Error(), "package.json") {
+	if _, err := detectFrontend(root, root); err == nil || !strings.Contains(err.Error(), "package.json") {
 		t.Error(err)
 	}
 }

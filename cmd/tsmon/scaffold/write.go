@@ -2,7 +2,6 @@ package scaffold
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,7 +14,7 @@ import (
 )
 
 // compare lists settings that keep clients from their updates, and the remaining tasks.
-func (p *plan) compare(context.Context, Env) error {
+func (p *plan) compare() error {
 	r := p.report
 	r.Findings = append(r.Findings, p.project.Check(p.config.PublicURL, p.config.ChannelNames())...)
 	if len(p.keys) > 1 {
@@ -42,7 +41,7 @@ func (p *plan) compare(context.Context, Env) error {
 		release += "; if it is published already, write a higher one into " + p.project.File + " first"
 	}
 	switch p.CI {
-	case GitHub:
+	case github:
 		secrets := signing
 		if bucket {
 			secrets = strings.ReplaceAll(signing, " and ", ", ") + ", " + credentials
@@ -51,7 +50,7 @@ func (p *plan) compare(context.Context, Env) error {
 			"add the variables TSMON_DOWNLOADS, the address of a folder with the archives of tsmon, and TSMON_CHECKSUMS, the SHA-256 of checksums.txt there (Settings, Secrets and variables, Actions)",
 			release)
 		p.rotating("the secret")
-	case GitLab:
+	case gitlab:
 		r.Next = append(r.Next, "add the variables "+signing+", protected, masked, for the environment release/sign (Settings, CI/CD)")
 		if bucket {
 			r.Next = append(r.Next, "add the variables "+credentials+" there, for the environments release/*")
@@ -76,9 +75,8 @@ func (p *plan) compare(context.Context, Env) error {
 // rotating says, where trusted_keys give a new key to later versions, which private key CI
 // has to have, and when.
 func (p *plan) rotating(secret string) {
-	i := slices.IndexFunc(p.config.TrustedKeys, func(k config.TrustedKey) bool { return k.From != "" && k.Until == "" })
-	if i >= 0 {
-		p.report.Next = append(p.report.Next, secret+" TAURI_SIGNING_PRIVATE_KEY is the private key that signs the next release: replace the old one by the new one only once `tsmon keys rotate --to "+p.config.TrustedKeys[i].Key+"` says that the new key signs")
+	if key := p.config.TrustedKeys.Later(); key != "" {
+		p.report.Next = append(p.report.Next, secret+" TAURI_SIGNING_PRIVATE_KEY is the private key that signs the next release: replace the old one by the new one only once `tsmon keys rotate --to "+key+"` says that the new key signs")
 	}
 }
 
@@ -87,7 +85,7 @@ func (p *plan) rotating(secret string) {
 func (p *plan) compareTargets() {
 	channel := p.releaseChannel()
 	required := p.config.Channels[channel].Targets
-	if wanted := RequiredKeys(p.project, p.Targets); p.kept && len(p.Targets) > 0 && !slices.Equal(required, wanted) {
+	if wanted := requiredKeys(p.project, p.Targets); p.kept && len(p.Targets) > 0 && !slices.Equal(required, wanted) {
 		p.report.Warnings = append(p.report.Warnings, "the targets of "+channel+" in tsmon.yaml stay as they are; write targets: ["+strings.Join(wanted, ", ")+"] there")
 		return
 	}
@@ -95,7 +93,7 @@ func (p *plan) compareTargets() {
 		return
 	}
 	if len(required) == 0 {
-		p.report.Warnings = append(p.report.Warnings, "the workflow publishes once all targets are there, but "+channel+" requires none in tsmon.yaml: add targets: ["+strings.Join(RequiredKeys(p.project, p.builds), ", ")+"]")
+		p.report.Warnings = append(p.report.Warnings, "the workflow publishes once all targets are there, but "+channel+" requires none in tsmon.yaml: add targets: ["+strings.Join(requiredKeys(p.project, p.builds), ", ")+"]")
 	}
 	for _, key := range required {
 		if !slices.ContainsFunc(p.builds, func(target string) bool { return key == target || strings.HasPrefix(key, target+"-") }) {
@@ -105,7 +103,7 @@ func (p *plan) compareTargets() {
 }
 
 // write writes all files, or none if one is in the way.
-func (p *plan) write(_ context.Context, env Env) error {
+func (p *plan) write() error {
 	var changed []File
 	var replaced []string
 	for _, f := range p.files {
@@ -128,14 +126,14 @@ func (p *plan) write(_ context.Context, env Env) error {
 	if p.DryRun {
 		return nil
 	}
-	if err := p.consent(env, replaced); err != nil {
+	if err := p.consent(replaced); err != nil {
 		return err
 	}
 	for _, f := range changed {
 		if err := os.MkdirAll(filepath.Dir(f.Path), 0o755); err != nil {
 			return err
 		}
-		if err := env.Write(f.Path, f.Content); err != nil {
+		if err := p.env.Write(f.Path, f.Content); err != nil {
 			return err
 		}
 	}
@@ -157,13 +155,13 @@ func (p *plan) action(f File) (string, error) {
 }
 
 // consent requires --force, or the user's confirmation, before files are replaced.
-func (p *plan) consent(env Env, replaced []string) error {
+func (p *plan) consent(replaced []string) error {
 	if len(replaced) == 0 || p.Force {
 		return nil
 	}
 	names := strings.Join(replaced, ", ")
-	if env.Ask != nil {
-		answer, err := env.Ask("Replace " + names + "? [y/N] ")
+	if p.env.Ask != nil {
+		answer, err := p.env.Ask("Replace " + names + "? [y/N] ")
 		if err != nil {
 			return err
 		}

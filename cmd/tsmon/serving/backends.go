@@ -1,12 +1,14 @@
 package serving
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
 	"io"
 	"log/slog"
 	"net/url"
+	"os"
 	"syscall"
 	"time"
 
@@ -59,8 +61,10 @@ func openBackends(ctx context.Context, app *cli.App, c *config.Config, only stri
 			err = errors.Join(err, b.Close())
 		}
 	}()
-	if err = makeFolder(c); err != nil {
-		return b, err
+	if c.Data != "" {
+		if err = os.MkdirAll(c.Data, 0o700); err != nil {
+			return b, err
+		}
 	}
 	if err = errors.Join(cli.MakeFile(cli.RecordsFile(c)), cli.MakeFile(cli.SeriesFile(c))); err != nil {
 		return b, err
@@ -132,14 +136,17 @@ func (b *backends) Close() error {
 
 func (b *backends) options(c *config.Config) api.Options {
 	o := api.Options{
-		KeepAudits: days(c.Server.AuditDays), KeepUploads: days(c.Server.Upload.Days),
-		Only: b.only, Build: b.build, Memory: b.memory,
-		Objects: b.objects, Store: c.StoreName(), Presigner: b.presign, Records: b.records, Series: b.series, Messages: b.mqtt, Tokens: b.tokens, Log: b.log,
-		Origins: c.Server.CORSOrigins, Uploads: monitor.KeyPair{Access: b.secrets.AccessKey, Secret: b.secrets.SecretKey}, WriteToken: b.secrets.WriteToken,
+		Options: monitor.Options{
+			Objects: b.objects, Records: b.records, Series: b.series, Messages: b.mqtt, Tokens: b.tokens, Log: b.log,
+			Uploads: monitor.KeyPair{Access: b.secrets.AccessKey, Secret: b.secrets.SecretKey}, WriteToken: b.secrets.WriteToken,
+			MaxUpload: c.Server.Upload.MaxBytes, BehindProxy: c.Server.BehindProxy,
+			KeepAudits: days(c.Server.AuditDays), KeepUploads: days(c.Server.Upload.Days),
+		},
+		Only: b.only, Build: b.build, Memory: b.memory, Store: c.StoreName(), Presigner: b.presign, Origins: c.Server.CORSOrigins,
 		Keys: b.trusted, Trust: b.trust, Refresh: c.Server.Refresh, PublicURL: c.PublicURL, Unbound: map[string]bool{}, Downgrades: map[string]bool{}, Rings: map[string]bool{}, UpdatesToken: string(c.Server.Updates.Token),
 		Webhook: fleet.Webhook{Address: string(c.Server.Webhook), Secret: string(c.Server.WebhookSecret)},
 		Clients: c.Server.Updates.Clients, ReportSecrets: texts(c.Server.Updates.ReportSecrets),
-		MaxUpload: c.Server.Upload.MaxBytes, MetricsKey: string(c.Server.MetricsKey), BehindProxy: c.Server.BehindProxy,
+		MetricsKey: string(c.Server.MetricsKey),
 	}
 	for name, channel := range c.Channels {
 		o.Downgrades[name], o.Rings[name] = channel.AllowDowngrades, channel.Rings
@@ -178,13 +185,17 @@ func openMessages(ctx context.Context, c config.MQTT, log *slog.Logger) (message
 	return broker, "mqtt://" + broker.Addr(), nil
 }
 
+// startBroker starts a broker at an address. If none is configured and another program has the
+// default one, it picks a free port and logs that.
 func startBroker(ctx context.Context, listen string, log *slog.Logger) (*mqtt.Broker, error) {
-	if listen != "" {
-		return mqtt.Listen(ctx, mqtt.BrokerOptions{Address: listen, Log: log})
+	broker, err := mqtt.Listen(ctx, mqtt.BrokerOptions{Address: cmp.Or(listen, config.DefaultBroker), Log: log})
+	if listen != "" || !errors.Is(err, syscall.EADDRINUSE) {
+		return broker, err
 	}
-	broker, err := mqtt.Listen(ctx, mqtt.BrokerOptions{Address: config.DefaultBroker, Log: log})
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return mqtt.Listen(ctx, mqtt.BrokerOptions{Address: "127.0.0.1:0", Log: log})
+	broker, err = mqtt.Listen(ctx, mqtt.BrokerOptions{Address: "127.0.0.1:0", Log: log})
+	if err == nil {
+		log.Warn("another program has the default address of the MQTT broker: devices have to connect to another one, which is not the same after a restart",
+			"taken", config.DefaultBroker, "address", broker.Addr(), "mend", "set TSMON_MQTT_LISTEN to a free address")
 	}
 	return broker, err
 }

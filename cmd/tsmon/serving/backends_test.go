@@ -1,12 +1,15 @@
 package serving
 
 import (
+	"bytes"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"tsmon/api/monitor/token"
 	"tsmon/cmd/tsmon/cli"
 	"tsmon/cmd/tsmon/config"
 )
@@ -31,5 +34,47 @@ func TestUnreadableDatabase(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), file) {
 			t.Errorf("%s: the error is %v", name, err)
 		}
+	}
+}
+
+// TestBrokerElsewhere: where the default address of the broker is taken, the log says which
+// one devices need. An address that was configured and is taken ends the start.
+func TestBrokerElsewhere(t *testing.T) {
+	taken, err := net.Listen("tcp", config.DefaultBroker)
+	if err == nil { // else another program has it
+		t.Cleanup(func() { _ = taken.Close() })
+	}
+	var lines bytes.Buffer
+	log := slog.New(slog.NewTextHandler(&lines, nil))
+	broker, url, err := openMessages(t.Context(), config.MQTT{}, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = broker.Close() })
+	if text := lines.String(); !strings.Contains(text, "level=WARN") || !strings.Contains(text, config.DefaultBroker) || !strings.Contains(text, strings.TrimPrefix(url, "mqtt://")) {
+		t.Errorf("the broker is at %s; the log says %q", url, text)
+	}
+	if second, _, err := openMessages(t.Context(), config.MQTT{Listen: config.DefaultBroker}, log); err == nil {
+		_ = second.Close()
+		t.Error("a configured address that is taken was given up")
+	}
+}
+
+// TestNoKeysYet: there are keys to rotate only once a server has started.
+func TestNoKeysYet(t *testing.T) {
+	c, err := config.Load("", []string{"TSMON_DATA=" + t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const hint = "start `tsmon serve` once, which creates them"
+	if _, err := rotateKey(t.Context(), c); cli.HintFor(err) != hint || !strings.Contains(err.Error(), "there are no keys of access tokens yet") {
+		t.Errorf("%v, hint %q", err, cli.HintFor(err))
+	}
+	// follows: start `tsmon serve` once, which creates them
+	if _, err := token.Open(c.Server.TokenKeys); err != nil {
+		t.Fatal(err)
+	}
+	if kid, err := rotateKey(t.Context(), c); kid == "" || err != nil {
+		t.Errorf("%q, %v", kid, err)
 	}
 }

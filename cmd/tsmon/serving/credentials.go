@@ -3,7 +3,6 @@ package serving
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"path/filepath"
 
@@ -32,7 +31,7 @@ within ten seconds, or at once when it reloads (SIGHUP), and then refuses the ol
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runSecrets(cmd.Context(), app, data, rotate) },
 	}
-	cmd.Flags().StringVar(&data, "data", "", "data `FOLDER`, for everything that has no other location (default TSMON_DATA)")
+	dataFlag(cmd, &data)
 	cmd.Flags().BoolVar(&rotate, "rotate", false, "replace the generated credentials")
 	return cmd
 }
@@ -91,11 +90,7 @@ func rotateFile(c *config.Config) error {
 	if _, err := keptSecrets(path); err != nil {
 		return err
 	}
-	text, err := json.MarshalIndent(newSecrets(), "", "  ") //nolint:gosec // with mode 0600
-	if err != nil {
-		return fmt.Errorf("rotate: %w", err)
-	}
-	return durable.Replace(path, 0o600, append(text, '\n'))
+	return writeJSON(durable.Replace, path, newSecrets())
 }
 
 func newSecrets() Secrets {

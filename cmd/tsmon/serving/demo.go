@@ -121,7 +121,7 @@ func runDemo(ctx context.Context, app *cli.App, c *config.Config, b *backends, b
 				return err
 			}
 			written = true
-			return writeDemoFile(app, path, b, c, base, before.TokenApp)
+			return writeDemoFile(app, path, b, base, before.TokenApp)
 		}()
 		if err != nil && ctx.Err() == nil {
 			b.log.Error("demo", "error", err)
@@ -198,15 +198,12 @@ func measure(ctx context.Context, b *backends, network *demo.Network, now time.T
 	return nil
 }
 
-func writeDemoFile(app *cli.App, path string, b *backends, c *config.Config, base, token string) error {
-	text, err := json.MarshalIndent(DemoFile{ //nolint:gosec // with mode 0600
+func writeDemoFile(app *cli.App, path string, b *backends, base, token string) error {
+	err := writeJSON(durable.Replace, path, DemoFile{
 		BaseURL: base, Email: demoEmail, TokenApp: token, SchemaName: demoTenant.Schema, TsName: demoTenant.TsName,
-		AccessKey: b.secrets.AccessKey, SecretKey: b.secrets.SecretKey, WriteToken: b.options(c).WriteToken, MQTTURL: b.mqttURL,
-	}, "", "  ")
+		AccessKey: b.secrets.AccessKey, SecretKey: b.secrets.SecretKey, WriteToken: b.secrets.WriteToken, MQTTURL: b.mqttURL,
+	})
 	if err != nil {
-		return err
-	}
-	if err := durable.Replace(path, 0o600, append(text, '\n')); err != nil {
 		return err
 	}
 	app.Say("the demo is ready: %s says how to log in", path)

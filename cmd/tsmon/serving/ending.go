@@ -68,21 +68,25 @@ func (e *ending) serve(ctx context.Context, listener net.Listener) error {
 	e.log.Info("shutting down", "drain", drain.String(), "downloads", e.downloads.String())
 	e.begin()
 	e.draining.Store(true)
+	wait := func(d time.Duration) error {
+		select {
+		case err := <-failed:
+			return err
+		case <-time.After(d):
+			return nil
+		}
+	}
 	quiet := min(drain, quietTime)
-	select {
-	case err := <-failed:
+	if err := wait(drain - quiet); err != nil {
 		return err
-	case <-time.After(drain - quiet):
 	}
 	if quiet > 0 {
 		if err := ignoreNew(e.tcp); err != nil {
 			e.log.Warn("new connections are still accepted until the listener closes", "error", err)
 		}
 	}
-	select {
-	case err := <-failed:
+	if err := wait(quiet); err != nil {
 		return err
-	case <-time.After(quiet):
 	}
 	err := e.shutDown(context.WithoutCancel(ctx))
 	if ended := <-failed; !errors.Is(ended, http.ErrServerClosed) {

@@ -75,7 +75,7 @@ func (l *live) showReleases(ctx context.Context, c *config.Config, o *api.Option
 		return
 	}
 	o.ConsoleToken, o.Guards = string(c.Server.Console.Token), cli.Guards(c, l.backends.records, time.Now)
-	p, err := l.app.Publisher(ctx, c, nil)
+	p, err := l.app.Publisher(ctx, c, "")
 	if err != nil {
 		l.log.Error("moves can't be rehearsed", "error", err)
 		return

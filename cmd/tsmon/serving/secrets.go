@@ -127,12 +127,13 @@ func clientSecrets(ctx context.Context, c *config.Config, shared *vault.Vault) (
 
 // openVault returns the vault in the records that the configured secrets open.
 func openVault(c *config.Config, records record.Secrets) (*vault.Vault, error) {
-	var secrets []string
-	for _, s := range c.Server.Secrets {
-		secrets = append(secrets, string(s))
-	}
+	secrets := texts(c.Server.Secrets)
 	if path := c.Server.SecretFile; path != "" {
-		text, err := readSecretFile(path)
+		err := cli.CheckMode(path, 0o037, "640")
+		var text []byte
+		if err == nil {
+			text, err = cli.ReadSmall(path)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("server.secret_file: %w", err)
 		}
@@ -143,14 +144,6 @@ func openVault(c *config.Config, records record.Secrets) (*vault.Vault, error) {
 		return nil, cli.WithHint(cli.Usage(fmt.Errorf("server.secret_file: %w", err)), "write a secret of 32 characters or more to the file, such as `openssl rand -base64 32` prints")
 	}
 	return v, nil
-}
-
-// readSecretFile reads a file that only its owner and its group can read.
-func readSecretFile(path string) ([]byte, error) {
-	if err := cli.CheckMode(path, 0o037, "640"); err != nil {
-		return nil, err
-	}
-	return cli.ReadSmall(path)
 }
 
 // renewTime bounds the encryption of secrets at the start.
@@ -196,11 +189,7 @@ func explainVault(err error) error {
 // get what the first one wrote.
 func keptSecrets(path string) (Secrets, error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		text, err := json.MarshalIndent(newSecrets(), "", "  ") //nolint:gosec // with mode 0600
-		if err != nil {
-			return Secrets{}, err
-		}
-		if err := durable.Create(path, 0o600, append(text, '\n')); err != nil && !errors.Is(err, fs.ErrExist) {
+		if err := writeJSON(durable.Create, path, newSecrets()); err != nil && !errors.Is(err, fs.ErrExist) {
 			return Secrets{}, err
 		}
 	}
@@ -216,4 +205,13 @@ func keptSecrets(path string) (Secrets, error) {
 		return Secrets{}, cli.WithHint(fmt.Errorf("%s does not hold accesskey, secretkey and write_token", path), "move it away: the server creates a new one")
 	}
 	return kept, nil
+}
+
+// writeJSON writes a file that only its owner can read, by durable.Create or durable.Replace.
+func writeJSON(write func(path string, mode fs.FileMode, content []byte) error, path string, value any) error {
+	text, err := json.MarshalIndent(value, "", "  ")
+	if err != nil {
+		return err
+	}
+	return write(path, 0o600, append(text, '\n'))
 }

@@ -8,12 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"net"
 	"net/http"
 	"net/netip"
-	"os"
 	"runtime/debug"
 	"slices"
 	"time"
@@ -140,7 +140,7 @@ func Command(app *cli.App) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return runServe(cmd.Context(), app, o) },
 	}
 	cmd.Flags().StringVar(&o.listen, "listen", "", "`ADDRESS` to listen on (default server.listen, "+config.DefaultListen+")")
-	cmd.Flags().StringVar(&o.data, "data", "", "data `FOLDER`, for everything that has no other location (default TSMON_DATA)")
+	dataFlag(cmd, &o.data)
 	cmd.Flags().StringVar(&o.only, "only", "", "serve one `SIDE` alone: updates or monitoring (default both)")
 	_ = cmd.RegisterFlagCompletionFunc("only", cobra.FixedCompletions(sides, cobra.ShellCompDirectiveNoFileComp)) // fails for unknown flags
 	cmd.Flags().BoolVar(&o.demo, "demo", false, "add a small simulated water network")
@@ -181,7 +181,7 @@ twelve hours logs everybody out. The algorithm stays the same.`,
 			})
 		},
 	}
-	cmd.Flags().StringVar(&data, "data", "", "data `FOLDER`, for everything that has no other location (default TSMON_DATA)")
+	dataFlag(cmd, &data)
 	return cmd
 }
 
@@ -192,7 +192,11 @@ func rotateKey(ctx context.Context, c *config.Config) (kid string, err error) {
 		}
 	}
 	if c.Server.TokenKeys != "" {
-		return token.Rotate(ctx, c.Server.TokenKeys)
+		kid, err = token.Rotate(ctx, c.Server.TokenKeys)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = cli.WithHint(fmt.Errorf("there are no keys of access tokens yet: %w", err), "start `tsmon serve` once, which creates them")
+		}
+		return kid, err
 	}
 	err = cli.WithRecords(ctx, c, func(records record.Store) error {
 		shared, err := openVault(c, records)
@@ -202,6 +206,11 @@ func rotateKey(ctx context.Context, c *config.Config) (kid string, err error) {
 		return explainVault(err)
 	})
 	return kid, err
+}
+
+// dataFlag adds the flag for loadWith.
+func dataFlag(cmd *cobra.Command, data *string) {
+	cmd.Flags().StringVar(data, "data", "", "data `FOLDER`, for everything that has no other location (default TSMON_DATA)")
 }
 
 // loadWith reads the configuration with another data folder, if one is given.
@@ -315,10 +324,7 @@ func serveMetrics(ctx context.Context, app *cli.App, address string, metrics htt
 	server := &http.Server{Handler: metrics, ReadTimeout: metricsTime, WriteTimeout: metricsTime, MaxHeaderBytes: 8 << 10}
 	app.Say("metrics at http://%s/metrics", reachable(listener.Addr().String()))
 	background.Go(func() error {
-		<-ctx.Done()
-		return server.Close()
-	})
-	background.Go(func() error {
+		defer context.AfterFunc(ctx, func() { _ = server.Close() })()
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			return err
 		}
@@ -341,7 +347,7 @@ func moveChannels(ctx context.Context, app *cli.App, c *config.Config, b *backen
 		b.log.Info("this server neither guards nor ends rollouts: it has no public_url or no trusted_keys")
 		return nil
 	}
-	p, err := app.Publisher(ctx, c, nil)
+	p, err := app.Publisher(ctx, c, "")
 	if err != nil {
 		return err
 	}
@@ -406,12 +412,4 @@ func isLocal(address string) (bool, error) {
 	}
 	ip, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && ip.IsLoopback(), nil
-}
-
-// makeFolder creates the data folder with mode 0700.
-func makeFolder(c *config.Config) error {
-	if c.Data == "" {
-		return nil
-	}
-	return os.MkdirAll(c.Data, 0o700)
 }

@@ -45,7 +45,7 @@ the file to have all of it written again.`,
   tsmon init --storage ./releases --public-url https://updates.example.com/updates --yes`,
 		Args: cli.Args(0, 0, "no arguments; --tauri-conf names the project"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			report, err := scaffold.Init(cmd.Context(), initEnv(cmd.Context(), app, yes), o)
+			report, err := scaffold.Init(initEnv(cmd.Context(), app, yes), o)
 			if err != nil {
 				return initError(err)
 			}
@@ -69,7 +69,7 @@ func initEnv(ctx context.Context, app *cli.App, yes bool) scaffold.Env {
 	env := scaffold.Env{
 		Variable:   app.Variable,
 		ConfigFile: cmp.Or(app.ConfigPath, app.Variable("TSMON_CONFIG"), "tsmon.yaml"),
-		CheckStorage: func(ctx context.Context, storage string) error {
+		CheckStorage: func(storage string) error {
 			_, err := app.OpenStore(ctx, storage)
 			return err
 		},

@@ -16,6 +16,7 @@ import (
 
 	"tsmon/channels"
 	"tsmon/cmd/tsmon/cli"
+	"tsmon/cmd/tsmon/config"
 	"tsmon/release"
 	"tsmon/release/library"
 )
@@ -58,23 +59,20 @@ func (s *ChannelState) versionText() string {
 	return fmt.Sprintf("%s (%s for %d %%)", s.Version, s.Rollout.Version, s.Rollout.Percent)
 }
 
-// Reader returns a publisher for commands that only read. A storage folder that
+// Reader is App.LoadPublisher for commands that only read. A storage folder that
 // does not exist is an error: an empty list would hide a mistyped path.
-func Reader(ctx context.Context, app *cli.App, progress *cli.Progress) (*release.Publisher, error) {
-	c, err := app.Load()
-	if err != nil {
-		return nil, err
-	}
-	p, err := app.Publisher(ctx, c, progress)
+func Reader(ctx context.Context, app *cli.App, verb string) (*config.Config, *release.Publisher, error) {
+	c, p, err := app.LoadPublisher(ctx, verb)
 	if err != nil || strings.HasPrefix(c.Storage, "s3:") {
-		return p, err
+		return c, p, err
 	}
 	if _, err := os.Stat(c.Storage); errors.Is(err, fs.ErrNotExist) {
-		return nil, cli.WithHint(fmt.Errorf("there is nothing at %s", c.Storage), "check storage in tsmon.yaml or TSMON_STORAGE; if a tsmon.yaml has it, run this in its folder, or name it with --config FILE; the first `tsmon release publish` creates the folder")
+		return nil, nil, cli.WithHint(fmt.Errorf("there is nothing at %s", c.Storage), "check storage in tsmon.yaml or TSMON_STORAGE; if a tsmon.yaml has it, run this in its folder, or name it with --config FILE; the first `tsmon release publish` creates the folder")
 	}
-	return p, nil
+	return c, p, nil
 }
 
+// ListCommand returns `tsmon channel list`.
 func ListCommand(app *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:     "list",
@@ -86,7 +84,7 @@ func ListCommand(app *cli.App) *cobra.Command {
 }
 
 func runChannelList(ctx context.Context, app *cli.App) error {
-	p, err := Reader(ctx, app, nil)
+	_, p, err := Reader(ctx, app, "")
 	if err != nil {
 		return err
 	}
@@ -106,21 +104,22 @@ func runChannelList(ctx context.Context, app *cli.App) error {
 
 // LoadLog reads the log of a channel that shows something.
 func LoadLog(ctx context.Context, app *cli.App, channel string) (*channels.Log, *release.Publisher, error) {
-	p, err := Reader(ctx, app, nil)
+	_, p, err := Reader(ctx, app, "")
 	if err != nil {
 		return nil, nil, err
 	}
 	log, err := p.Repository().Load(ctx, channel)
 	if err == nil && log.Head() == nil {
-		err = ShowsNothing(channel)
+		err = showsNothing(channel)
 	}
 	return log, p, err
 }
 
-func ShowsNothing(channel string) error {
+func showsNothing(channel string) error {
 	return &release.Refusal{Cause: library.ErrNoRelease, Text: channel + " shows nothing", Mend: "`tsmon channel list` shows the channels of the store"}
 }
 
+// ShowCommand returns `tsmon channel show`.
 func ShowCommand(app *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:     "show CHANNEL",

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
@@ -49,15 +48,14 @@ func (o *oneEntry) run(ctx context.Context, app *cli.App, channel string) error 
 	}
 	if o.raw {
 		payload, err := e.Payload()
-		if err == nil {
-			_, err = app.Stdout.Write(payload)
+		if err != nil {
+			return err
 		}
-		return err
+		return app.Write(payload)
 	}
 	for i, who := range e.SignedBy(log.InForce(e.Sequence)) {
 		if who == o.operator {
-			_, err := io.WriteString(app.Stdout, e.Signatures[i])
-			return err
+			return app.Write([]byte(e.Signatures[i]))
 		}
 	}
 	return &release.Refusal{Cause: channels.ErrUnsigned, Text: fmt.Sprintf("%s has not signed entry %d of %s", o.operator, o.number, channel), Mend: "`tsmon channel log " + channel + " --json` lists who signed each entry"}

@@ -40,6 +40,7 @@ func (r *LogRow) commit() string {
 	return r.Origin.Commit[:min(len(r.Origin.Commit), 12)]
 }
 
+// LogCommand returns `tsmon channel log`.
 func LogCommand(app *cli.App) *cobra.Command {
 	limit := 0
 	var one oneEntry
@@ -67,14 +68,18 @@ func LogCommand(app *cli.App) *cobra.Command {
 }
 
 func runChannelLog(ctx context.Context, app *cli.App, channel string, limit int) error {
-	shown, broken := newestEntries(ctx, app, channel, limit)
+	_, p, err := Reader(ctx, app, "")
+	if err != nil {
+		return err
+	}
+	shown, broken := newestEntries(ctx, p, channel, limit)
 	if shown == nil {
 		return broken
 	}
 	entries := []LogRow{}
 	rows := [][]string{{"ENTRY", "WHEN", "ACTION", "VERSION", "FROM", "COMMIT", "WHO", "SIGNED BY", "WHY"}}
 	var force *channels.Operators
-	if p, err := Reader(ctx, app, nil); err == nil && limit > 0 {
+	if limit > 0 {
 		force = p.Policies[channel].Operators // the operators in force before are unknown
 	}
 	for _, e := range shown.entries {
@@ -109,11 +114,7 @@ func runChannelLog(ctx context.Context, app *cli.App, channel string, limit int)
 
 // newestEntries reads the newest entries of a log, all for limit 0. Of a log that is broken
 // it returns what can be read, with the error.
-func newestEntries(ctx context.Context, app *cli.App, channel string, limit int) (*legible, error) {
-	p, err := Reader(ctx, app, nil)
-	if err != nil {
-		return nil, err
-	}
+func newestEntries(ctx context.Context, p *release.Publisher, channel string, limit int) (_ *legible, err error) {
 	found := &legible{}
 	if limit > 0 {
 		found.entries, err = p.Repository().Tail(ctx, channel, limit)
@@ -134,7 +135,7 @@ func newestEntries(ctx context.Context, app *cli.App, channel string, limit int)
 	case err != nil:
 		return nil, err
 	case len(found.entries) == 0:
-		return nil, ShowsNothing(channel)
+		return nil, showsNothing(channel)
 	}
 	return found, nil
 }

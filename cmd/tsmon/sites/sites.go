@@ -48,7 +48,6 @@ same history always gives the same file. The file gets its name once it is compl
 	return cmd
 }
 
-// sinceOf parses --since.
 func sinceOf(names, texts []string) (map[string]uint64, error) {
 	since := map[string]uint64{}
 	for _, text := range texts {
@@ -76,12 +75,7 @@ func runExport(ctx context.Context, app *cli.App, names, texts []string, file st
 	if _, err := os.Lstat(file); err == nil {
 		return alreadyThere(file)
 	}
-	c, err := app.Load()
-	if err != nil {
-		return err
-	}
-	progress := app.NewProgress("read")
-	p, err := app.Publisher(ctx, c, progress)
+	_, p, err := app.LoadPublisher(ctx, "read")
 	if err != nil {
 		return err
 	}
@@ -93,7 +87,6 @@ func runExport(ctx context.Context, app *cli.App, names, texts []string, file st
 		}
 		x.Report.File = file
 	}
-	progress.Done()
 	if err != nil {
 		return err
 	}
@@ -132,22 +125,16 @@ the applications read a channel of the site's own, and promote releases to it.`,
 }
 
 func runImport(ctx context.Context, app *cli.App, path string, dryRun bool) error {
-	c, err := app.Load()
-	if err != nil {
-		return err
-	}
 	file, err := os.Open(path)
 	if err != nil {
 		return cli.Given(err)
 	}
 	defer file.Close()
-	progress := app.NewProgress("read")
-	p, err := app.Publisher(ctx, c, progress)
+	_, p, err := app.LoadPublisher(ctx, "read")
 	if err != nil {
 		return err
 	}
 	report, err := feed.Import(ctx, p, file, dryRun)
-	progress.Done()
 	if err != nil {
 		return err
 	}
@@ -181,7 +168,7 @@ func runMirror(ctx context.Context, app *cli.App, names []string, from string, d
 	if from == "" {
 		return cli.WithHint(cli.Usagef("--from is missing"), "write --from /mnt/releases or --from s3://BUCKET/PREFIX?endpoint=URL")
 	}
-	c, err := app.Load()
+	c, p, err := app.LoadPublisher(ctx, "fetched")
 	if err != nil {
 		return err
 	}
@@ -192,17 +179,11 @@ func runMirror(ctx context.Context, app *cli.App, names []string, from string, d
 	if _, err := os.Stat(from); errors.Is(err, fs.ErrNotExist) && !strings.HasPrefix(from, "s3:") {
 		return cli.WithHint(cli.Usagef("there is nothing at %s", from), "check the path after --from")
 	}
-	progress := app.NewProgress("fetched")
-	p, err := app.Publisher(ctx, c, progress)
-	if err != nil {
-		return err
-	}
 	source, err := app.OpenStore(ctx, from)
 	if err != nil {
 		return err
 	}
 	report, err := feed.Mirror(ctx, p, source, names, dryRun)
-	progress.Done()
 	if err != nil {
 		return err
 	}

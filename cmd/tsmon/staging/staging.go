@@ -3,7 +3,6 @@
 package staging
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -14,11 +13,13 @@ import (
 	"tsmon/cmd/tsmon/cli"
 	"tsmon/cmd/tsmon/releasing"
 	"tsmon/release"
+	"tsmon/release/gate"
 )
 
 type stageFlags struct {
 	releasing.ContentFlags
-	channel, strand                    string
+	channel                            string
+	strand                             gate.VersionRange
 	publish, replace, unbound, noProbe bool
 	wait                               releasing.Wait
 }
@@ -69,49 +70,37 @@ bundles, and the files that --also names, are staged for new users.`,
 }
 
 func runStage(ctx context.Context, app *cli.App, f *stageFlags, args []string) error {
-	c, err := app.Load()
-	if err != nil {
-		return err
-	}
-	strand, err := releasing.ParseStrand(f.strand)
-	if err = cmp.Or(err, f.wait.Check()); err != nil {
-		return err
-	}
 	if f.wait.Duration > 0 && !f.publish {
 		return cli.Usagef("--wait needs --publish; staging alone needs no signatures")
+	}
+	c, p, err := app.LoadPublisher(ctx, "read")
+	if err != nil {
+		return err
 	}
 	content, err := f.GatherPart(ctx, app, c, args)
 	if err != nil {
 		return err
 	}
-	content.Channel, content.AllowUnbound, content.Strand = f.channel, f.unbound, strand
-	progress := app.NewProgress("read")
-	p, err := app.Publisher(ctx, c, progress)
-	if err != nil {
-		return err
-	}
+	content.Channel, content.AllowUnbound, content.Strand = f.channel, f.unbound, f.strand
 	if !f.noProbe {
 		releasing.SetProbe(c, p)
 	}
 	report, err := p.Stage(ctx, release.StageOptions{PublishOptions: content, Replace: f.replace, Publish: f.publish})
-	progress.Done()
 	if report == nil || err != nil && report.Published == nil {
 		return err
 	}
 	if err == nil && report.Published != nil {
 		report.Published, err = f.wait.Await(ctx, app, p, report.Published)
 	}
-	app.Warn(report.Warnings)
 	if printErr := app.Print(report, func(w io.Writer) { printStage(w, report) }); printErr != nil {
 		return printErr
 	}
+	app.Warn(report.Warnings)
 	if report.Hint != "" && !app.JSON {
 		app.Say("hint: %s", report.Hint)
 	}
 	if report.Published != nil { // nil if the wait for its approvals failed
-		for _, moved := range append([]*release.Plan{report.Published}, report.Published.Followers...) {
-			app.Warn(moved.Warnings)
-		}
+		releasing.Warn(app, report.Published)
 	}
 	return err
 }
@@ -119,7 +108,7 @@ func runStage(ctx context.Context, app *cli.App, f *stageFlags, args []string) e
 func printStage(w io.Writer, r *release.StageReport) {
 	verb := "staged"
 	if !r.Changed {
-		verb = "was there before"
+		verb = "already there"
 	}
 	fmt.Fprintf(w, "%s: %s\n", r.Version, verb)
 	var rows [][]string
@@ -153,11 +142,7 @@ kept, because clients may have installed it.`,
 }
 
 func runDiscard(ctx context.Context, app *cli.App, version string) error {
-	c, err := app.Load()
-	if err != nil {
-		return err
-	}
-	p, err := app.Publisher(ctx, c, nil)
+	_, p, err := app.LoadPublisher(ctx, "")
 	if err != nil {
 		return err
 	}

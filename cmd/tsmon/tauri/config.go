@@ -153,14 +153,5 @@ func (m *members) artifacts() Artifacts {
 // updater can install, the one that suits clients of unknown type first.
 func (p *Project) Updatable(platform string) []string {
 	built := p.On(platform).Bundle.Targets
-	if built == nil {
-		return slices.Clone(updatable[platform])
-	}
-	var types []string
-	for _, t := range updatable[platform] {
-		if slices.Contains(built, t) {
-			types = append(types, t)
-		}
-	}
-	return types
+	return slices.DeleteFunc(slices.Clone(updatable[platform]), func(t string) bool { return built != nil && !slices.Contains(built, t) })
 }

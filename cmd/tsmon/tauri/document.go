@@ -25,22 +25,14 @@ const maxFile = 1 << 20
 type format struct {
 	name    string // of the main file
 	overlay string // of a platform's overlay, with %s for the platform
-	decode  func(data []byte, tree *map[string]any) error
+	decode  func(data []byte, tree any) error
 }
 
 // formats are in the order in which the Tauri CLI prefers them.
 var formats = []format{
 	{"tauri.conf.json", "tauri.%s.conf.json", decodeJSON},
-	{"tauri.conf.json5", "tauri.%s.conf.json5", decodeJSON5},
-	{"Tauri.toml", "Tauri.%s.toml", decodeTOML},
-}
-
-func formatOf(path string) (format, bool) {
-	i := slices.IndexFunc(formats, func(f format) bool { return filepath.Ext(f.name) == filepath.Ext(path) })
-	if i < 0 {
-		return format{}, false
-	}
-	return formats[i], true
+	{"tauri.conf.json5", "tauri.%s.conf.json5", json5.Unmarshal},
+	{"Tauri.toml", "Tauri.%s.toml", toml.Unmarshal},
 }
 
 // document is one parsed configuration file.
@@ -52,16 +44,16 @@ type document struct {
 }
 
 func readDocument(path string) (*document, error) {
-	f, ok := formatOf(path)
-	if !ok {
+	i := slices.IndexFunc(formats, func(f format) bool { return filepath.Ext(f.name) == filepath.Ext(path) })
+	if i < 0 {
 		return nil, fmt.Errorf("%s: a Tauri configuration file ends in .json, .json5 or .toml", path)
 	}
 	data, err := readFile(path)
 	if err != nil {
 		return nil, err
 	}
-	d := &document{path: path, format: f, data: data}
-	if err := f.decode(data, &d.tree); err != nil {
+	d := &document{path: path, format: formats[i], data: data}
+	if err := d.format.decode(data, &d.tree); err != nil {
 		return nil, d.errorAt(err)
 	}
 	if d.tree == nil {
@@ -91,17 +83,13 @@ func readFile(path string) ([]byte, error) {
 
 // decodeJSON also takes JSON5, as the Tauri CLI does. What is neither gets the
 // error of JSON.
-func decodeJSON(data []byte, tree *map[string]any) error {
+func decodeJSON(data []byte, tree any) error {
 	err := json.Unmarshal(data, tree)
 	if err != nil && json5.Unmarshal(data, tree) == nil {
 		return nil
 	}
 	return err
 }
-
-func decodeJSON5(data []byte, tree *map[string]any) error { return json5.Unmarshal(data, tree) }
-
-func decodeTOML(data []byte, tree *map[string]any) error { return toml.Unmarshal(data, tree) }
 
 // errorAt adds the file and the line to a decoder's error.
 func (d *document) errorAt(err error) error {

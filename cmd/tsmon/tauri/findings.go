@@ -2,6 +2,7 @@ package tauri
 
 import (
 	"fmt"
+	"maps"
 	"net/url"
 	"path/filepath"
 	"slices"
@@ -168,7 +169,6 @@ func splitEndpoint(address, publicURL string) (channel, path, query string, belo
 	return channel, path, query, below
 }
 
-// isManifest reports whether a path below a channel is a manifest's.
 func isManifest(path string) bool {
 	return path == staticPath || strings.HasPrefix(path, "rings/") && strings.HasSuffix(path, "/"+staticPath)
 }
@@ -176,12 +176,7 @@ func isManifest(path string) bool {
 // ReadsManifest reports whether the application of any platform reads a manifest
 // below publicURL.
 func (p *Project) ReadsManifest(publicURL string) bool {
-	for _, reads := range p.Asks(publicURL) {
-		if reads {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(slices.Collect(maps.Values(p.Asks(publicURL))), true)
 }
 
 // Asks returns the channels that the application asks below publicURL, on any platform,
@@ -200,7 +195,6 @@ func (p *Project) Asks(publicURL string) map[string]bool {
 	return reads
 }
 
-// checkPlugin looks for the updater plugin among the dependencies.
 func (p *Project) checkPlugin() []Finding {
 	file := filepath.Join(p.Dir(), "Cargo.toml")
 	data, err := readFile(file)

@@ -155,7 +155,6 @@ func skipped(folder string) bool {
 	return folder == "node_modules" || folder == "target" || strings.HasPrefix(folder, ".")
 }
 
-// mainFile returns the configuration file of a folder, or "".
 func mainFile(dir string) string {
 	for _, f := range formats {
 		if path := filepath.Join(dir, f.name); isFile(path) {

@@ -49,7 +49,6 @@ func (p *Project) resolveVersion(c Config) (string, error) {
 	return c.Version, checkVersion(p.File, c.Version)
 }
 
-// packageVersion reads the version of a package.json.
 func packageVersion(file string) (string, error) {
 	data, err := readFile(file)
 	if err != nil {

@@ -41,11 +41,12 @@ func (f accessFlags) client(c *config.Config) (*updater.Updater, error) {
 
 // hintAccess adds the hint to an error caused by a missing token or a private bucket.
 func hintAccess(err error) error {
+	const mend = "give --header 'Authorization: Bearer TOKEN', or for addresses below public_url set TSMON_UPDATES_TOKEN"
 	switch {
 	case errors.Is(err, updater.ErrForbidden):
-		return cli.WithHint(err, "if a bucket answers there, let everybody read releases/ and the folder of each channel in it, with the policy in the guide (release/README.md, Configure the storage); if a server wants a token, give --header 'Authorization: Bearer TOKEN', or for addresses below public_url set TSMON_UPDATES_TOKEN")
+		return cli.WithHint(err, "if a bucket answers there, let everybody read releases/ and the folder of each channel in it, with the policy in the guide (release/README.md, Configure the storage); if a server wants a token, "+mend)
 	case errors.Is(err, updater.ErrDenied):
-		return cli.WithHint(err, "give --header 'Authorization: Bearer TOKEN', or for addresses below public_url set TSMON_UPDATES_TOKEN")
+		return cli.WithHint(err, mend)
 	}
 	return err
 }

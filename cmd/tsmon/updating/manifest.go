@@ -74,7 +74,6 @@ func runManifestBuild(ctx context.Context, app *cli.App, f buildFlags, args []st
 	progress := app.NewProgress("read")
 	p := &release.Publisher{Keys: keys, Who: app.Who(), Now: app.Now, Transferred: progress.Transferred, Step: progress.Step}
 	m, err := p.Build(ctx, o, base)
-	progress.Done()
 	if err != nil {
 		return err
 	}
@@ -183,7 +182,6 @@ func runValidate(ctx context.Context, app *cli.App, f validateFlags, source stri
 	return printValidation(app, v, f)
 }
 
-// readManifest reads a file, stdin (-) or a URL.
 func readManifest(ctx context.Context, app *cli.App, client *updater.Updater, source string) ([]byte, error) {
 	if strings.HasPrefix(source, "http://") || strings.HasPrefix(source, "https://") {
 		data, err := client.FetchManifest(ctx, source)

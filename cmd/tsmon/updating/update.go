@@ -74,7 +74,6 @@ func (f updateFlags) address(endpoint string) (string, error) {
 	return strings.ReplaceAll(endpoint, part, fmt.Sprintf("%02d", ring.Of(f.id))), nil
 }
 
-// hostTarget is the platform key of this machine.
 func hostTarget() string {
 	arch := map[string]string{"amd64": "x86_64", "arm64": "aarch64", "386": "i686", "arm": "armv7"}
 	return runtime.GOOS + "-" + cmp.Or(arch[runtime.GOARCH], runtime.GOARCH)
@@ -189,16 +188,21 @@ manifest. --target and --arch are the values of {{target}} and {{arch}}.`,
   tsmon update check --endpoint 'https://a.example.com/{{target}}/{{arch}}/{{current_version}}?bundle_type={{bundle_type}}' --current 1.3.0 --target windows --arch x86_64 --bundle-type msi`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, _, err := check(cmd.Context(), app, f, true)
-			return err
+			_, result, err := check(cmd.Context(), app, f)
+			if result == nil || err != nil && !app.JSON {
+				return err
+			}
+			r := reportOf(f, result)
+			return errors.Join(app.Print(r, func(w io.Writer) { printCheck(w, r) }), err)
 		},
 	}
 	f.add(cmd)
 	return cmd
 }
 
-// check asks the endpoints, and prints the answer if show is set.
-func check(ctx context.Context, app *cli.App, f updateFlags, show bool) (*updater.Updater, *updater.Result, error) {
+// check asks the endpoints for an update that the application could install. If there is an
+// error, the result is nil unless the answers of the endpoints explain it.
+func check(ctx context.Context, app *cli.App, f updateFlags) (*updater.Updater, *updater.Result, error) {
 	u, err := f.updater(app)
 	if err != nil {
 		return nil, nil, err
@@ -216,22 +220,14 @@ func check(ctx context.Context, app *cli.App, f updateFlags, show bool) (*update
 		if i := slices.IndexFunc(result.Attempts, func(a updater.Attempt) bool { return errors.Is(a.Err, updater.ErrDenied) }); i >= 0 && errors.Is(err, updater.ErrNoRelease) {
 			err = hintAccess(fmt.Errorf("%w: %w", err, result.Attempts[i].Err))
 		}
-		if show && app.JSON {
-			return nil, nil, errors.Join(app.Print(reportOf(f, result), nil), err)
-		}
-		return nil, nil, err
+		return u, result, err
 	}
 	if result.Offer != nil && len(u.Keys) > 0 {
 		if _, err := result.Offer.Verifier(u.Keys, u.RequireVersion); err != nil {
 			return nil, nil, err
 		}
 	}
-	misfit := suits(app, u.Client, result.Offer)
-	if !show || misfit != nil && !app.JSON {
-		return u, result, misfit
-	}
-	r := reportOf(f, result)
-	return u, result, errors.Join(app.Print(r, func(w io.Writer) { printCheck(w, r) }), misfit)
+	return u, result, suits(app, u.Client, result.Offer)
 }
 
 // suits returns an error if the application could not install an offer. It warns if the offer
@@ -280,7 +276,6 @@ func printCheck(w io.Writer, r CheckReport) {
 	}
 }
 
-// printNone prints why there is no update.
 func printNone(w io.Writer, r CheckReport) {
 	current, err := manifest.ParseClientVersion(r.Current)
 	shown, err2 := manifest.ParseClientVersion(r.Version)
@@ -346,7 +341,7 @@ func runDownload(ctx context.Context, app *cli.App, f updateFlags, output string
 	if err := checkOutput(output); err != nil {
 		return err
 	}
-	u, result, err := check(ctx, app, f, false)
+	u, result, err := check(ctx, app, f)
 	if err != nil {
 		return err
 	}
@@ -367,11 +362,10 @@ func runDownload(ctx context.Context, app *cli.App, f updateFlags, output string
 	} else if err != nil {
 		return hintAccess(err)
 	}
-	progress.Done()
-	if !app.JSON {
-		fmt.Fprintf(app.Stdout, "%s: version %s, verified\n", output, offer.Version)
+	if app.JSON {
+		return nil
 	}
-	return nil
+	return app.Write(fmt.Appendf(nil, "%s: version %s, verified\n", output, offer.Version))
 }
 
 // checkOutput refuses a file that could not be written, before anything is fetched.

@@ -13,6 +13,7 @@ const trues = "true"
 type piece struct {
 	since, until int64 // nanoseconds since 1970, exclusive and inclusive
 	rolled       bool  // rollups stand for its values
+	plan         plan  // that fetches it
 }
 
 // pieces cuts a window, oldest first. Rollups stand for the parts of hours before the border
@@ -22,18 +23,18 @@ func (b *batch) pieces(window time.Duration) (all []piece) {
 	since, now := b.since(window), b.now.UnixNano()
 	border := b.rollups.border(b.now)
 	if border.IsZero() || since >= border.UnixNano()-1 {
-		return []piece{{since: since, until: now}}
+		return []piece{{since: since, until: now, plan: b.first}}
 	}
 	last := min(border.UnixNano()-1, now)
 	grain := int64(b.rollups.grain)
 	first := since + (grain-(since+1)%grain)%grain
 	if first = min(first, last); since < first {
-		all = append(all, piece{since: since, until: first})
+		all = append(all, piece{since: since, until: first, plan: b.first})
 	}
 	if first < last {
-		all = append(all, piece{first, last, true})
+		all = append(all, piece{first, last, true, b.old})
 	}
-	return append(all, piece{since: last, until: now})
+	return append(all, piece{since: last, until: now, plan: b.first})
 }
 
 // cell returns the cell of a function of a piece.
@@ -70,16 +71,9 @@ func (b *batch) wantAggregate(want series.Want, kind series.Kind) {
 	pieces := b.pieces(want.Window)
 	for _, p := range pieces {
 		for _, function := range functionsOf(want.Aggregate, kind, len(pieces)) {
-			b.planOf(p).want(p.cell(want.Key, kind, function))
+			p.plan.want(p.cell(want.Key, kind, function))
 		}
 	}
-}
-
-func (b *batch) planOf(p piece) plan {
-	if p.rolled {
-		return b.old
-	}
-	return b.first
 }
 
 // aggregate returns an aggregate that was fetched, or false if there are no values.
@@ -89,7 +83,7 @@ func (b *batch) aggregate(want series.Want, kind series.Kind) (number float64, f
 	figures := make([]figure, len(functions))
 	for _, p := range pieces {
 		for i, function := range functions {
-			figures[i].join(function, b.planOf(p)[p.cell(want.Key, kind, function)])
+			figures[i].join(function, p.plan[p.cell(want.Key, kind, function)])
 		}
 	}
 	first := figures[0]

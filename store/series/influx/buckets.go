@@ -2,6 +2,7 @@ package influx
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -27,14 +28,13 @@ func (s *server) make(ctx context.Context, database string) error {
 
 // createBucket creates a bucket that keeps its values for ever.
 func (s *server) createBucket(ctx context.Context, name string) error {
-	id, err := s.bucketOf(ctx, name)
-	if err != nil || id != "" {
+	if _, err := s.bucketOf(ctx, name); !errors.Is(err, errHidden) {
 		return err
 	}
 	var found struct {
 		Orgs []struct{ ID string }
 	}
-	err = s.api(ctx, http.MethodGet, "orgs?"+url.Values{"org": {s.org}}.Encode(), nil, &found)
+	err := s.api(ctx, http.MethodGet, "orgs?"+url.Values{"org": {s.org}}.Encode(), nil, &found)
 	if isStatus(err, http.StatusNotFound) || err == nil && len(found.Orgs) == 0 {
 		return s.noOrg()
 	}
@@ -48,21 +48,24 @@ func (s *server) createBucket(ctx context.Context, name string) error {
 func (s *server) noOrg() error { return fmt.Errorf("organisation %q: %w", s.org, ErrOrg) }
 
 // bucketOf returns the ID of the bucket that queries of a database read: that of its default
-// mapping. It is empty if there is none or the token may not see it.
+// mapping. The error is errHidden if there is none or the token may not see it.
 func (s *server) bucketOf(ctx context.Context, database string) (id string, err error) {
 	var mappings struct {
 		Content []domain.DBRP
 	}
 	err = s.api(ctx, http.MethodGet, "dbrps?"+url.Values{"org": {s.org}, "db": {database}}.Encode(), nil, &mappings)
-	if isStatus(err, http.StatusNotFound) {
+	switch {
+	case isStatus(err, http.StatusNotFound):
 		return "", s.noOrg()
+	case err != nil:
+		return "", err
 	}
 	for _, m := range mappings.Content {
 		if m.Default && m.Database == database {
 			return m.BucketID, nil
 		}
 	}
-	return "", err
+	return "", errHidden
 }
 
 // retention returns the retention of a database, and on 1.x the name of its policy.
@@ -102,9 +105,6 @@ func (s *server) bucketRetention(ctx context.Context, database string) (time.Dur
 	if err != nil {
 		return 0, err
 	}
-	if id == "" {
-		return 0, errHidden
-	}
 	var bucket struct {
 		Rules domain.RetentionRules `json:"retentionRules"`
 	}
@@ -135,9 +135,6 @@ func (s *server) setRetention(ctx context.Context, database, policy string, rete
 	id, err := s.bucketOf(ctx, database)
 	if err != nil {
 		return err
-	}
-	if id == "" {
-		return errHidden
 	}
 	expire := domain.RetentionRuleTypeExpire
 	change := struct {

@@ -62,8 +62,8 @@ type question struct {
 
 // lastValue is the last point of a series or a key, if it is found.
 type lastValue struct {
+	source
 	point
-	kind  series.Kind
 	found bool
 }
 
@@ -184,7 +184,6 @@ func (q *questions) askLasts(ctx context.Context, scan *scanner) error {
 
 // newest is the last point of one series.
 type newest struct {
-	source
 	place  int           // of its key
 	packed sql.NullInt64 // time of the last point of its blocks
 	lastValue
@@ -195,7 +194,7 @@ func readNewest(all []*newest, r sqlitefile.Row, now int64) ([]*newest, error) {
 	var one newest
 	var base sql.NullInt64
 	var data sql.RawBytes
-	if err := r.Scan(&one.place, &one.source.kind, &one.id, &base, &data, &one.packed); err != nil {
+	if err := r.Scan(&one.place, &one.kind, &one.id, &base, &data, &one.packed); err != nil {
 		return nil, err
 	}
 	if len(all) == 0 || all[len(all)-1].id != one.id {
@@ -204,7 +203,7 @@ func readNewest(all []*newest, r sqlitefile.Row, now int64) ([]*newest, error) {
 	if !base.Valid {
 		return all, nil
 	}
-	points, err := readBlock(nil, one.source.kind, base.Int64, data)
+	points, err := readBlock(nil, one.kind, base.Int64, data)
 	if err != nil {
 		return nil, fmt.Errorf("series %d: %w", one.id, err)
 	}
@@ -216,7 +215,7 @@ func readNewest(all []*newest, r sqlitefile.Row, now int64) ([]*newest, error) {
 // the later call stays.
 func (n *newest) latest(points []point, now int64) {
 	if i := before(points, now+1) - 1; i >= 0 && (!n.found || points[i].time >= n.time) {
-		n.lastValue = lastValue{points[i], n.source.kind, true}
+		n.point, n.found = points[i], true
 	}
 }
 

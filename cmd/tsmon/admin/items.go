@@ -1,0 +1,252 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"tsmon/cmd/tsmon/cli"
+	"tsmon/store/record"
+)
+
+// action is what `tsmon tenant KINDS SCHEMA ACTION` does to the items of a tenant.
+type action struct {
+	name, short string
+	least, most int // number of arguments
+	takes       string
+	changes     bool // takes --dry-run
+	run         func(ctx context.Context, schema string, args []string, f deleteFlags) error
+}
+
+// itemsCommand completes cmd, which has these actions. complete returns the candidates for the
+// argument that follows the given ones.
+func itemsCommand(app *cli.App, cmd *cobra.Command, actions []action,
+	complete func(ctx context.Context, s record.Store, schema string, given []string) ([]string, error)) *cobra.Command {
+	var f deleteFlags
+	f.add(cmd)
+	var names []string
+	for _, a := range actions {
+		names = append(names, a.name)
+	}
+	last := len(names) - 1
+	choice := strings.Join(names[:last], ", ") + " or " + names[last]
+	cmd.Args = cli.Args(2, -1, "a SCHEMA, and "+choice)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		schema, rest := args[0], args[2:]
+		i := slices.Index(names, args[1])
+		if i < 0 {
+			return cli.Usagef("%.80q is not %s, which follow the SCHEMA", args[1], choice)
+		}
+		switch a := actions[i]; {
+		case len(rest) < a.least || len(rest) > a.most:
+			return cli.Usagef("%s takes %s", a.name, a.takes)
+		case f.dryRun && !a.changes:
+			return cli.Usagef("%s has no --dry-run: it changes nothing", a.name)
+		case f.yes && a.name != "delete":
+			return cli.Usagef("--yes is only for delete")
+		default:
+			return a.run(cmd.Context(), schema, rest, f)
+		}
+	}
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) (found []string, _ cobra.ShellCompDirective) {
+		var err error
+		switch {
+		case len(args) == 0:
+			found, err = app.Schemas(cmd)
+		case len(args) == 1:
+			for _, a := range actions {
+				found = append(found, a.name+"\t"+a.short)
+			}
+		default:
+			i, given := slices.Index(names, args[1]), args[2:]
+			if i < 0 || len(given) >= actions[i].most {
+				break
+			}
+			err = app.LocalRecords(cmd.Context(), func(s record.Store) (err error) {
+				found, err = complete(cmd.Context(), s, args[0], given)
+				return err
+			})
+		}
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		return found, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+	}
+	return cmd
+}
+
+// listAction lists all items.
+func listAction(run func(ctx context.Context, schema string) error) action {
+	return action{name: "list", short: "those that there are", takes: "no further argument",
+		run: func(ctx context.Context, schema string, _ []string, _ deleteFlags) error { return run(ctx, schema) }}
+}
+
+// deleteAction deletes an item of a kind. find and remove return record.ErrNotFound if it does
+// not exist; find need not set the schema, the kind and the ID.
+func deleteAction(app *cli.App, kind, kinds, argument string,
+	find func(ctx context.Context, s record.Store, t record.Tenant, id string) (Deletion, error),
+	remove func(ctx context.Context, s record.Store, schema, id string) error) action {
+	return action{name: "delete", short: "delete one", least: 1, most: 1, takes: "a " + argument, changes: true,
+		run: func(ctx context.Context, schema string, args []string, f deleteFlags) error {
+			id := args[0]
+			explain := func(err error) error {
+				if errors.Is(err, record.ErrNotFound) {
+					err = cli.WithHint(cli.Reword(err, "%s has no %s %.80q", schema, kind, id), fmt.Sprintf("`tsmon tenant %s %s list` shows those that there are", kinds, schema))
+				}
+				return err
+			}
+			return runDelete(ctx, app, f,
+				func(s record.Store) (Deletion, error) {
+					t, err := s.Tenant(ctx, schema)
+					if err != nil {
+						return Deletion{}, err
+					}
+					d, err := find(ctx, s, t, id)
+					d.Schema, d.Kind, d.ID = schema, kind, id
+					return d, explain(err)
+				},
+				func(s record.Store) error { return explain(remove(ctx, s, schema, id)) })
+		}}
+}
+
+// number reads an argument that is the number of an item.
+func number(argument, text string) (int64, error) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 1 {
+		return 0, cli.Usagef("%.80q is not a %s, which is an integer of at least 1", text, argument)
+	}
+	return n, nil
+}
+
+func tenantVariablesCommand(app *cli.App) *cobra.Command {
+	return itemsCommand(app, &cobra.Command{
+		Use:   "variables SCHEMA list|delete [VARIABLE]",
+		Short: "List and delete variables",
+		Long: `List the variables of a tenant, or delete one. Diagram lines that show a deleted
+variable are kept without a value, and show one again if a variable with the same ID is
+imported. The time series are kept. Charts have their own copy of what they show.
+
+Without --yes nothing is deleted; the command prints what would be.`,
+		Example: `  tsmon tenant variables acueducto list
+  tsmon tenant variables acueducto delete 7 --dry-run
+  tsmon tenant variables acueducto delete 7 --yes`,
+	}, []action{
+		listAction(func(ctx context.Context, schema string) error { return runVariablesList(ctx, app, schema) }),
+		deleteAction(app, "variable", "variables", "VARIABLE", findVariable,
+			func(ctx context.Context, s record.Store, schema, id string) error {
+				return s.DeleteVariable(ctx, schema, id)
+			}),
+	}, func(ctx context.Context, s record.Store, schema string, _ []string) (names []string, err error) {
+		variables, err := s.Variables(ctx, schema)
+		for _, v := range variables {
+			names = append(names, v.Key()+"\t"+cli.OneLine(v.Name))
+		}
+		return names, err
+	})
+}
+
+func runVariablesList(ctx context.Context, app *cli.App, schema string) error {
+	variables, err := readAll(ctx, app, func(s record.Store) ([]record.Variable, error) { return s.Variables(ctx, schema) })
+	if err != nil {
+		return err
+	}
+	return printTable(app, variables, []string{"ID", "NAME", "UNIT", "TYPE", "EQUATION", "ACTIVE"}, func(v record.Variable) []string {
+		unit, equation := "", ""
+		if v.Unit != nil {
+			unit = *v.Unit
+		}
+		if v.Calc && v.Equation != nil {
+			equation = *v.Equation
+		}
+		return []string{v.Key(), v.Name, unit, v.Type, equation, strconv.FormatBool(v.Status)}
+	})
+}
+
+func findVariable(ctx context.Context, s record.Store, t record.Tenant, id string) (Deletion, error) {
+	all, err := s.Export(ctx, t.Schema)
+	if err != nil {
+		return Deletion{}, err
+	}
+	i := slices.IndexFunc(all.Variables, func(v record.Variable) bool { return v.Key() == id })
+	if i < 0 {
+		return Deletion{}, record.ErrNotFound
+	}
+	d := Deletion{Name: all.Variables[i].Name}
+	for _, diagram := range all.Diagrams {
+		if diagram.Shows(id) {
+			d.UsedBy = append(d.UsedBy, Use{"diagram", strconv.FormatInt(diagram.ID, 10), diagram.Title})
+		}
+	}
+	return d, nil
+}
+
+func tenantMenusCommand(app *cli.App) *cobra.Command {
+	return itemsCommand(app, &cobra.Command{
+		Use:   "menus SCHEMA list|delete [MENU]",
+		Short: "List and delete menu items",
+		Long: `List the menu items of a tenant, or delete one with its permissions. Where the item
+allows saving diagrams or publishing (--save-menu, --publish-menu), only administrators
+may do so from then on.
+
+Without --yes nothing is deleted; the command prints what would be.`,
+		Example: `  tsmon tenant menus acueducto list
+  tsmon tenant menus acueducto delete 7 --dry-run
+  tsmon tenant menus acueducto delete 7 --yes`,
+	}, []action{
+		listAction(func(ctx context.Context, schema string) error { return runMenusList(ctx, app, schema) }),
+		deleteAction(app, "menu item", "menus", "MENU", findMenu,
+			func(ctx context.Context, s record.Store, schema, id string) error {
+				n, err := number("MENU", id)
+				if err == nil {
+					err = s.DeleteMenu(ctx, schema, n)
+				}
+				return err
+			}),
+	}, func(ctx context.Context, s record.Store, schema string, _ []string) (names []string, err error) {
+		menus, err := s.Menus(ctx, schema)
+		for _, m := range menus {
+			names = append(names, strconv.FormatInt(m.ID, 10)+"\t"+cli.OneLine(m.Name))
+		}
+		return names, err
+	})
+}
+
+func runMenusList(ctx context.Context, app *cli.App, schema string) error {
+	menus, err := readAll(ctx, app, func(s record.Store) ([]record.Menu, error) { return s.Menus(ctx, schema) })
+	if err != nil {
+		return err
+	}
+	return printTable(app, menus, []string{"ID", "NAME", "PATH", "ACTIVE"}, func(m record.Menu) []string {
+		return []string{strconv.FormatInt(m.ID, 10), m.Name, m.Path, strconv.FormatBool(m.Status)}
+	})
+}
+
+func findMenu(ctx context.Context, s record.Store, t record.Tenant, id string) (Deletion, error) {
+	n, err := number("MENU", id)
+	if err != nil {
+		return Deletion{}, err
+	}
+	all, err := s.Export(ctx, t.Schema)
+	if err != nil {
+		return Deletion{}, err
+	}
+	i := slices.IndexFunc(all.Menus, func(m record.Menu) bool { return m.ID == n })
+	if i < 0 {
+		return Deletion{}, record.ErrNotFound
+	}
+	d := Deletion{Name: all.Menus[i].Name}
+	permissions := slices.DeleteFunc(all.Permissions, func(p record.Permission) bool { return p.Menu != n })
+	d.with("permissions", len(permissions))
+	if t.Settings.SaveMenu == n {
+		d.UsedBy = append(d.UsedBy, Use{Kind: "setting", ID: "save-menu"})
+	}
+	if t.Settings.PublishMenu == n {
+		d.UsedBy = append(d.UsedBy, Use{Kind: "setting", ID: "publish-menu"})
+	}
+	return d, nil
+}
