@@ -168,8 +168,8 @@ func (x extension) admits(e *Entry) error {
 }
 
 // refused returns the fault of an entry that can't be accepted.
-func (l *Log) refused(e *Entry, err error) error {
-	return journal.Faulty(l.Channel, e.Sequence, "entry %d of %s: %w", e.Sequence, l.Channel, err)
+func (x extension) refused(e *Entry, err error) error {
+	return journal.Faulty(x.Channel, e.Sequence, "entry %d of %s: %w", e.Sequence, x.Channel, err)
 }
 
 // admit appends entries that have the signatures that they need. head is the hash of the last.

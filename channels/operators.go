@@ -204,15 +204,15 @@ func (e *Entry) readSigners() error {
 	return nil
 }
 
-// readSigners verifies the signatures of entries of the log, several at a time.
-func (l *Log) readSigners(entries []Entry) error {
+// readSigners verifies the signatures of entries, several at a time.
+func (x extension) readSigners(entries []Entry) error {
 	var group errgroup.Group
 	group.SetLimit(journal.SideBySide / 4)
 	for i := range entries {
 		if e := &entries[i]; len(e.Signatures) > 0 {
 			group.Go(func() error {
 				if err := e.readSigners(); err != nil {
-					return l.refused(e, err)
+					return x.refused(e, err)
 				}
 				return nil
 			})
