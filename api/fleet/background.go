@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"sync"
+	"time"
 )
 
 // background owns goroutines from start to close.
@@ -28,4 +29,18 @@ func (b *background) close() {
 		b.stop()
 	}
 	b.running.Wait()
+}
+
+// every calls f at once and then at intervals, until the context ends.
+func every(ctx context.Context, interval time.Duration, f func(context.Context)) {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		f(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
 }

@@ -103,7 +103,7 @@ func (n *Notifier) Alarm(object, etag, problem string) {
 func (n *Notifier) Start(ctx context.Context) {
 	n.start(ctx, func(ctx context.Context) {
 		if n.Webhook.Address != "" {
-			n.running.Go(func() { n.run(ctx) })
+			n.running.Go(func() { every(ctx, noticeEvery, n.round) })
 		}
 	})
 }
@@ -111,19 +111,6 @@ func (n *Notifier) Start(ctx context.Context) {
 // Close stops the notifier after the message that is being sent. The remaining messages are
 // sent by another server, or the next time one starts.
 func (n *Notifier) Close() { n.close() }
-
-func (n *Notifier) run(ctx context.Context) {
-	tick := time.NewTicker(noticeEvery)
-	defer tick.Stop()
-	for {
-		n.round(ctx)
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
-}
 
 // round queues new messages and sends those that are due.
 func (n *Notifier) round(ctx context.Context) {

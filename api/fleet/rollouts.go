@@ -47,8 +47,6 @@ func (s *Steward) Run(ctx context.Context, configured []string) {
 
 // advance takes steps, and completes interrupted moves.
 func (s *Steward) advance(ctx context.Context, configured []string) {
-	tick := time.NewTicker(stepInterval)
-	defer tick.Stop()
 	said := said{}
 	if s.Look != nil {
 		s.Look(ctx)
@@ -56,14 +54,7 @@ func (s *Steward) advance(ctx context.Context, configured []string) {
 	for _, channel := range configured {
 		s.finish(ctx, channel, said)
 	}
-	for {
-		s.takeSteps(ctx, said)
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
+	every(ctx, stepInterval, func(ctx context.Context) { s.takeSteps(ctx, said) })
 }
 
 // takeSteps takes the steps that are due and that the evidence allows.
@@ -132,7 +123,7 @@ func (s *Steward) failed(channel string, err error, said said) bool {
 // withHint adds an error and its hint to the attributes of a log line.
 func withHint(err error, args ...any) []any {
 	args = append(args, "error", err)
-	if refusal := (*release.Refusal)(nil); errors.As(err, &refusal) && refusal.Mend != "" {
+	if refusal, ok := errors.AsType[*release.Refusal](err); ok && refusal.Mend != "" {
 		args = append(args, "hint", refusal.Mend)
 	}
 	return args

@@ -74,7 +74,7 @@ func (h Webhook) sign(id, seconds string, body []byte) string {
 
 // bareCause removes the address from an error of package http.
 func bareCause(err error) error {
-	if wrapped := (*url.Error)(nil); errors.As(err, &wrapped) {
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		return wrapped.Err
 	}
 	return err

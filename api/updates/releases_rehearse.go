@@ -82,7 +82,7 @@ func (s *Releases) rehearse(r *http.Request) (any, error) {
 	defer done()
 	result := Rehearsal{Command: want.command(log.Channel)}
 	result.Plan, err = s.plan(r.Context(), log.Channel, want, rollout)
-	if refusal := (*release.Refusal)(nil); errors.As(err, &refusal) {
+	if refusal, ok := errors.AsType[*release.Refusal](err); ok {
 		result.Plan, result.Refusal = nil, &Refused{refusal.Error(), refusal.Mend}
 		return result, nil
 	}
@@ -106,7 +106,7 @@ func (s *Releases) begin(ctx context.Context) (done func(), err error) {
 	}
 }
 
-// judged turns the error of a rehearsal into an answer: of the store, or of what it holds.
+// judged turns the error of a rehearsal into an answer.
 func (s *Releases) judged(r *http.Request, err error) error {
 	if errors.Is(err, object.ErrUnavailable) || errors.Is(err, object.ErrNoStore) || r.Context().Err() != nil {
 		return err
@@ -148,9 +148,9 @@ func (w *Wanted) check() (*channels.Rollout, error) {
 	if len(w.Reason) > maxReason || strings.ContainsFunc(w.Reason, func(c rune) bool { return c < ' ' || c == 0x7f }) {
 		problems.Add("reason is one line of at most %d bytes", maxReason)
 	}
-	for name, text := range map[string]string{"to": w.To, "from": w.From} {
-		if !plainWord.MatchString(text) {
-			problems.Add("%s %.40q has characters that no version and no channel has", name, text)
+	for _, word := range [][2]string{{"to", w.To}, {"from", w.From}} {
+		if !plainWord.MatchString(word[1]) {
+			problems.Add("%s %.40q has characters that no version and no channel has", word[0], word[1])
 		}
 	}
 	if len(w.Steps) > maxSteps {
@@ -244,7 +244,7 @@ type PlanRow struct {
 	Needs   int       `json:"needs"`
 	Expires time.Time `json:"expires"`
 	Stale   string    `json:"stale,omitempty"` // why it can't be made any more
-	Command string    `json:"command"`         // that signs it, and makes it with the last signature
+	Command string    `json:"command"`         // signs it, and with the last signature makes it
 }
 
 func (s *Releases) plans(r *http.Request) (any, error) {

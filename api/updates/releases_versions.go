@@ -94,7 +94,7 @@ func (s *Releases) version(r *http.Request) (any, error) {
 		return nil, noPublisher()
 	}
 	record, err := s.Publisher.Library().Record(r.Context(), chi.URLParam(r, "version"))
-	if refusal := (*release.Refusal)(nil); errors.As(err, &refusal) {
+	if refusal, ok := errors.AsType[*release.Refusal](err); ok {
 		return nil, web.Refuse(http.StatusNotFound, "%.300s", refusal.Error())
 	}
 	if err != nil {
@@ -121,7 +121,7 @@ func noPublisher() error {
 	return web.Refuse(http.StatusServiceUnavailable, "the releases of the store can't be read: the server's log says why")
 }
 
-// readable turns the error of a log that is not believed into an answer.
+// readable turns the error of a log or record that is not believed into an answer.
 func readable(err error) error {
 	if errors.Is(err, channels.ErrLog) || errors.Is(err, channels.ErrUnsigned) || errors.Is(err, library.ErrStored) {
 		return &web.Failure{Status: http.StatusServiceUnavailable, Cause: err, Messages: []string{"what the store holds is not what was published, or can't be read: `tsmon channel verify` says what"}}

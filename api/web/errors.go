@@ -63,8 +63,7 @@ func Invalid(format string, args ...any) error {
 // BadRequest returns err with status 400 instead of 500 if it says what is wrong with
 // a request. Routes that are not part of the monitoring interface answer so.
 func BadRequest(err error) error {
-	var f *Failure
-	if errors.As(err, &f) && f.Status == http.StatusInternalServerError && f.Cause == nil {
+	if f, ok := errors.AsType[*Failure](err); ok && f.Status == http.StatusInternalServerError && f.Cause == nil {
 		return &Failure{Status: http.StatusBadRequest, Messages: f.Messages}
 	}
 	return err
@@ -139,8 +138,7 @@ func (p Responder) Explain(r *http.Request, err error) *Failure {
 }
 
 func (p Responder) fault(err error) Fault {
-	var own *explained
-	if errors.As(err, &own) {
+	if own, ok := errors.AsType[*explained](err); ok {
 		return Fault{Sentence: own.sentence}
 	}
 	for _, table := range [][]Fault{p.Faults, faults} {

@@ -109,8 +109,8 @@ func depth(text []byte) int {
 
 // JSONProblem describes a decoding error in terms of the request.
 func JSONProblem(err error) string {
-	var kind *json.UnmarshalTypeError
-	if !errors.As(err, &kind) {
+	kind, ok := errors.AsType[*json.UnmarshalTypeError](err)
+	if !ok {
 		return err.Error()
 	}
 	want := kind.Type.String()
