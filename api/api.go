@@ -6,7 +6,6 @@ package api
 
 import (
 	"context"
-	"log/slog"
 	"net/http"
 	"net/url"
 	"slices"
@@ -21,13 +20,10 @@ import (
 	"tsmon/api/console"
 	"tsmon/api/fleet"
 	"tsmon/api/monitor"
-	"tsmon/api/monitor/token"
 	"tsmon/api/updates"
 	"tsmon/api/web"
 	"tsmon/signing"
 	"tsmon/store/object"
-	"tsmon/store/record"
-	"tsmon/store/series"
 )
 
 // The sides of a server, as /readyz calls them.
@@ -36,33 +32,29 @@ const (
 	Monitoring = "monitoring"
 )
 
-// Memory is what a server remembers of its clients and of the records. A server that takes
-// the place of another on the same stores gets that of the other.
+// Memory is what a server remembers of its clients and of the records. A server that replaces
+// another on the same stores takes over its memory.
 type Memory struct {
 	monitor *monitor.Memory
 	guesses *web.Throttle // of the console's token
 	proxied sync.Once     // the warning of a proxy
 }
 
-// NewMemory returns one that is empty.
+// NewMemory returns an empty Memory.
 func NewMemory(now func() time.Time) *Memory {
 	m := &Memory{monitor: monitor.NewMemory(now), guesses: web.NewThrottle(now)}
 	m.guesses.Whole = true // all guess the same token
 	return m
 }
 
-// Options are what a Server needs. Objects, Records, Series, Messages, Tokens, Log,
-// Refresh, Clients and MaxUpload are required, but what the side needs that is not served.
+// Options are what a Server needs. Required are Objects, Records, Series, Messages, Tokens, Log,
+// MaxUpload, Refresh and Clients, except for what only the side needs that is not served.
 type Options struct {
-	Only string // Updates or Monitoring; empty: both
-
-	Objects  object.Store
-	Store    string // names Objects for what Records keep of its logs
-	Records  record.Store
-	Series   series.Store
-	Messages monitor.Publisher
-	Tokens   *token.Keys
-	Log      *slog.Logger
+	// Options are those of monitoring. The updates share the stores, the log, the clock, Deadline
+	// and BehindProxy. Deadline is 20 s by default, StoreTime 30 s. New sets Memory and Registry.
+	monitor.Options
+	Only  string // Updates or Monitoring; empty: both
+	Store string // names Objects for what Records keep of its logs
 
 	Keys          signing.Keyring          // that manifests must be signed by; empty: only their form is checked
 	Unbound       map[string]bool          // channels whose signatures need not name the version
@@ -71,7 +63,7 @@ type Options struct {
 	PublicURL     string                   // of the store, as updates.HeadsOptions
 	Downgrades    map[string]bool          // channels that have clients with allowDowngrades
 	Rings         map[string]bool          // channels that keep rings
-	Clients       int                      // that are recorded of each channel and release; of more a sample
+	Clients       int                      // that are recorded per channel and release; of more, a sample is
 	ReportSecrets []string                 // that applications sign reports with; none: all reports count
 	UpdatesToken  string                   // bearer token of /updates/; empty: it is public
 	// Clients are redirected for bundles to Elsewhere, or with Presigner to the store.
@@ -79,18 +71,10 @@ type Options struct {
 	Elsewhere *url.URL
 	Presigner object.Presigner
 
-	Origins     []string // web origins that may send credentials, besides those of the desktop client
-	Uploads     monitor.KeyPair
-	MaxUpload   int64         // bytes
-	WriteToken  string        // of /api/v2/write; empty: nothing can be written
-	MetricsKey  string        // bearer token of /metrics and of adoption; empty: nobody sees them there
-	BehindProxy bool          // X-Forwarded-For and X-Forwarded-Proto are true
-	Deadline    time.Duration // for a request without files, 20 s by default
-	Webhook     fleet.Webhook
-	StoreTime   time.Duration // for an upload to reach the store, 30 s by default
-	KeepAudits  time.Duration // that audit rows are kept; 0: for ever
-	KeepUploads time.Duration // that uploads are kept; 0: for ever
-	Console     console.Options
+	Origins    []string // web origins that may send credentials, besides those of the desktop client
+	MetricsKey string   // bearer token of /metrics and of adoption; empty: nobody sees them there
+	Webhook    fleet.Webhook
+	Console    console.Options
 	// ConsoleToken is the bearer token of the pages about releases; empty: this machine
 	// alone sees them. Guards and Publisher are what they show; nil: they show less.
 	ConsoleToken string
@@ -98,11 +82,11 @@ type Options struct {
 	Publisher    *updates.Publisher
 	Build        web.Build
 	Memory       *Memory // of the server before; nil: none
-	Now          func() time.Time
 }
 
 // Server joins the rooms. What belongs to a side that is not served is nil.
 type Server struct {
+	Options
 	observer *web.Observer
 	heads    *updates.Heads
 	fleet    *fleet.Sightings
@@ -112,9 +96,6 @@ type Server struct {
 	monitor  *monitor.Server
 	health   *web.Health
 	metrics  web.Metrics
-	origins  []string
-	console  console.Options
-	deadline time.Duration
 }
 
 // New returns a server. Close ends it.
@@ -122,16 +103,14 @@ func New(o Options) *Server {
 	o = withDefaults(o)
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	s := &Server{
-		observer: web.NewObserver(o.Log, registry, o.BehindProxy), origins: o.Origins, console: o.Console, deadline: o.Deadline,
-		metrics: web.Metrics{Registry: registry, Key: o.MetricsKey},
-	}
+	o.Console.Releases, o.Console.Monitoring = o.Only != Monitoring, o.Only != Updates
+	s := &Server{Options: o, observer: web.NewObserver(o.Log, registry, o.BehindProxy), metrics: web.Metrics{Registry: registry, Key: o.MetricsKey}}
 	s.observer.WarnOnce(&o.Memory.proxied)
 	registry.MustRegister(web.BuildInfo(o.Build))
-	s.console.Releases, s.console.Monitoring = o.Only != Monitoring, o.Only != Updates
 	var checks []web.Check
 	if o.Only != Updates {
-		s.monitor = newMonitor(o, registry)
+		o.Options.Memory, o.Options.Registry = o.Memory.monitor, registry
+		s.monitor = monitor.New(o.Options)
 		checks = s.monitor.Checks()
 	}
 	if o.Only != Monitoring {
@@ -141,13 +120,6 @@ func New(o Options) *Server {
 	s.health = web.NewHealth(checks, o.Now, o.Log, registry)
 	s.metrics.Look = s.health.Look
 	return s
-}
-
-func newMonitor(o Options, registry *prometheus.Registry) *monitor.Server {
-	return monitor.New(monitor.Options{
-		Objects: o.Objects, Records: o.Records, Series: o.Series, Messages: o.Messages, Tokens: o.Tokens, Memory: o.Memory.monitor, Registry: registry, Log: o.Log, Now: o.Now,
-		Uploads: o.Uploads, MaxUpload: o.MaxUpload, WriteToken: o.WriteToken, BehindProxy: o.BehindProxy, Deadline: o.Deadline, StoreTime: o.StoreTime, KeepAudits: o.KeepAudits, KeepUploads: o.KeepUploads,
-	})
 }
 
 func (s *Server) addUpdates(o Options, registry *prometheus.Registry) {
@@ -229,14 +201,12 @@ func (s *Server) Close() {
 func (s *Server) Handler() http.Handler {
 	routes := s.routes()
 	root := chi.NewRouter()
-	root.Use(s.observer.Observe, s.observer.Recover, web.CORS(s.origins, slices.Concat(monitor.Headers, updates.Headers), monitor.Exposed))
-	nothing := web.Responder{}.Open(func(*http.Request) (any, error) {
-		return nil, web.Refuse(http.StatusNotFound, "there is nothing at this address")
-	})
+	root.Use(s.observer.Observe, s.observer.Recover, web.CORS(s.Origins, slices.Concat(monitor.Headers, updates.Headers), monitor.Exposed))
 	root.MethodNotAllowed(notAllowed(root))
-	nothing = console.Redirect(nothing)
-	root.Mount("/console", console.Handler(s.console))
-	root.NotFound(nothing)
+	root.NotFound(console.Redirect(web.Responder{}.Open(func(*http.Request) (any, error) {
+		return nil, web.Refuse(http.StatusNotFound, "there is nothing at this address")
+	})))
+	root.Mount("/console", console.Handler(s.Console))
 	root.Mount("/api", routes)
 	root.Mount("/", routes)
 	if s.updates == nil {
@@ -261,7 +231,7 @@ func (s *Server) routes() chi.Router {
 		s.updates.Routes(r)
 		s.releases.Routes(r)
 	}
-	limited := r.With(web.LimitTime(s.deadline))
+	limited := r.With(web.LimitTime(s.Deadline))
 	limited.Get("/healthz", web.Responder{}.Open(web.Alive))
 	limited.Get("/readyz", s.health.ServeHTTP)
 	limited.Get("/metrics", s.metrics.ServeHTTP)
@@ -269,8 +239,8 @@ func (s *Server) routes() chi.Router {
 	return r
 }
 
-// notAllowed answers with the methods that an address accepts. One that takes reports is
-// no file, though routes of files match it.
+// notAllowed answers 405 with the methods that an address accepts. The address of reports
+// matches the routes of files, but accepts POST only.
 func notAllowed(routes chi.Routes) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		methods := []string{http.MethodGet, http.MethodHead, http.MethodPost}

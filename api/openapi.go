@@ -23,5 +23,4 @@ var descriptionJSON = sync.OnceValues(func() (json.RawMessage, error) {
 	return json.Marshal(tree)
 })
 
-// describe answers with the description.
 func describe(*http.Request) (any, error) { return descriptionJSON() }

@@ -16,10 +16,10 @@ import (
 
 // TestDescriptionCoversTheRoutes compares the routes with the description, both ways.
 func TestDescriptionCoversTheRoutes(t *testing.T) {
-	server := New(Options{
+	server := New(Options{Options: monitor.Options{
 		Objects: struct{ object.Store }{}, Records: struct{ record.Store }{}, Series: struct{ series.Store }{},
 		Messages: struct{ monitor.Publisher }{}, Log: slog.New(slog.DiscardHandler),
-	})
+	}})
 	defer server.Close()
 	text, err := descriptionJSON()
 	if err != nil {

@@ -66,7 +66,7 @@ func (c Client) Send(method, path string, body any, header http.Header) Answer {
 // NoRedirects is an HTTP client that follows no redirects.
 var NoRedirects = &http.Client{
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	Timeout:       time.Minute,
+	Timeout:       5 * time.Minute,
 }
 
 func (c Client) do(r *http.Request) Answer {

@@ -28,10 +28,10 @@ import (
 
 // descriptionText asks a server for its description, which depends on no back end.
 func descriptionText() ([]byte, error) {
-	server := api.New(api.Options{
+	server := api.New(api.Options{Options: monitor.Options{
 		Objects: struct{ object.Store }{}, Records: struct{ record.Store }{}, Series: struct{ series.Store }{},
 		Messages: struct{ monitor.Publisher }{}, Log: slog.New(slog.DiscardHandler),
-	})
+	}})
 	defer server.Close()
 	got := httptest.NewRecorder()
 	server.Handler().ServeHTTP(got, httptest.NewRequest(http.MethodGet, "/openapi.json", nil))

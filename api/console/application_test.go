@@ -73,7 +73,13 @@ func TestApplication(t *testing.T) {
 	}))
 	t.Cleanup(pages.Close)
 	const origin = "http://tauri.localhost" // of a desktop application on Windows
-	b := newBrowser(t, 400, 300, chromedp.Flag("host-resolver-rules", "MAP tauri.localhost:80 "+strings.TrimPrefix(pages.URL, "http://")))
+	chromium := startChromium(t, chromedp.Flag("host-resolver-rules", "MAP tauri.localhost:80 "+strings.TrimPrefix(pages.URL, "http://")))
+	t.Cleanup(func() {
+		if err := chromedp.Cancel(chromium); err != nil {
+			t.Error(err)
+		}
+	})
+	b := newTab(t, chromium, 400, 300)
 	// start starts the application, which looks for an update; it returns the version that
 	// is installed then.
 	start := func() string {

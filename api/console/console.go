@@ -48,15 +48,15 @@ type Login struct {
 // Handler serves the console at the paths below /console. It answers GET and HEAD,
 // and POST for the demo's login.
 func Handler(o Options) http.Handler {
-	s := &server{Options: o, policy: policy(o.Images)}
-	s.page, s.demoPage = page(`data-sides="`+s.sides()+`"`), page(`data-demo data-sides="`+s.sides()+`"`)
+	sides := `data-sides="` + sides(o) + `"`
+	s := &server{Options: o, page: page(sides), demoPage: page("data-demo " + sides)}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /console", func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "/console/", http.StatusPermanentRedirect)
 	})
 	mux.HandleFunc("POST /console/demo", s.demoLogin)
 	mux.HandleFunc("GET /console/", s.file)
-	return mux
+	return protect(policy(o.Images), mux)
 }
 
 // Redirect sends browsers that open the root of the server to the console, and
@@ -88,7 +88,6 @@ func CheckImages(origins []string) error {
 
 type server struct {
 	Options
-	policy   string
 	page     asset
 	demoPage asset // offers the demo
 }
@@ -99,12 +98,12 @@ func page(attributes string) asset {
 }
 
 // sides names the pages that there are, as the page reads them.
-func (s *server) sides() string {
+func sides(o Options) string {
 	var sides []string
-	if s.Releases {
+	if o.Releases {
 		sides = append(sides, "releases")
 	}
-	if s.Monitoring {
+	if o.Monitoring {
 		sides = append(sides, "monitoring")
 	}
 	return strings.Join(sides, " ")
@@ -121,30 +120,30 @@ func policy(images []string) string {
 }
 
 // protect sets the headers that every answer carries.
-func (s *server) protect(h http.Header) {
-	h.Set("Content-Security-Policy", s.policy)
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Referrer-Policy", "no-referrer")
-	h.Set("Cross-Origin-Opener-Policy", "same-origin")
-	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+func protect(policy string, next http.Handler) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", policy)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		next.ServeHTTP(w, r)
+	}
 }
 
 // file serves one of the embedded files; the page itself at /console/.
 func (s *server) file(w http.ResponseWriter, r *http.Request) {
 	name := strings.TrimPrefix(r.URL.Path, "/console/")
-	s.protect(w.Header())
-	if name == "" && s.hasDemo(r) {
-		s.demoPage.serve(w, r)
-		return
-	}
-	if name == "" {
-		s.page.serve(w, r)
-		return
-	}
 	a, ok := assets()[name]
-	if !ok || name == "index.html" {
+	switch {
+	case name == "" && s.hasDemo(r):
+		s.demoPage.serve(w, r)
+	case name == "":
+		s.page.serve(w, r)
+	case !ok || name == "index.html":
 		http.Error(w, "there is no such page", http.StatusNotFound)
-		return
+	default:
+		a.serve(w, r)
 	}
-	a.serve(w, r)
 }

@@ -14,7 +14,6 @@ func (s *server) hasDemo(r *http.Request) bool { return s.Demo != nil && web.Fro
 // the connection and the Host header are local, which also stops DNS rebinding, no
 // proxy is in between, and the request comes from a page of this server.
 func (s *server) demoLogin(w http.ResponseWriter, r *http.Request) {
-	s.protect(w.Header())
 	if s.Demo == nil {
 		http.Error(w, "there is no demo", http.StatusNotFound)
 		return
@@ -29,14 +28,9 @@ func (s *server) demoLogin(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the demo is being prepared", http.StatusServiceUnavailable)
 		return
 	}
-	s.sendJSON(w, login)
-}
-
-func (s *server) sendJSON(w http.ResponseWriter, body any) {
-	s.protect(w.Header())
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
-	_ = json.NewEncoder(w).Encode(body) // the client may be gone
+	_ = json.NewEncoder(w).Encode(login) // the client may be gone
 }
 
 // sameOrigin reports whether a browser says that its page came from this server.

@@ -40,9 +40,12 @@ type demoServer struct {
 // theDemo starts the server on first use.
 var theDemo = sync.OnceValues(startDemo)
 
-// TestMain ends the shared server.
+// TestMain ends the shared server and browser.
 func TestMain(m *testing.M) {
 	code := m.Run()
+	if theChromium != nil {
+		_ = chromedp.Cancel(theChromium)
+	}
 	if demoStarted.Load() {
 		if s, err := theDemo(); err == nil {
 			s.end()
@@ -198,12 +201,12 @@ func (f *front) intercept(spoil func(w http.ResponseWriter, r *http.Request) boo
 
 func (f *front) back() { f.spoil.Store(nil) }
 
-// hasten lets the timers of pages that wait for seconds wait for a moment, and
-// counts those that run.
+// hasten lets the timers of pages that wait for seconds wait for a moment, window.moment in
+// milliseconds, and counts those that run.
 const hasten = `const wait = window.setTimeout, stop = window.clearTimeout, long = new Set();
 window.setTimeout = (f, ms, ...rest) => {
 	if (!(ms >= 5000)) return wait(f, ms, ...rest);
-	const id = wait(() => { long.delete(id); f(...rest); }, 100);
+	const id = wait(() => { long.delete(id); f(...rest); }, window.moment ?? 100);
 	long.add(id);
 	return id;
 };
@@ -218,15 +221,36 @@ type browser struct {
 	problems []string // exceptions, and what the policy refused
 }
 
-// newBrowser opens a tab. It ends with the test, which fails if the page had
-// exceptions or broke its own policy.
-func newBrowser(t *testing.T, width, height int64, more ...chromedp.ExecAllocatorOption) *browser {
+// theChromium is the browser that the tests share, nil before its first use.
+var theChromium context.Context
+
+// startChromium starts a browser. chromedp.Cancel ends it.
+func startChromium(t *testing.T, flags ...chromedp.ExecAllocatorOption) context.Context {
 	t.Helper()
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(servertest.Chromium(t)), chromedp.NoSandbox, chromedp.UserDataDir(t.TempDir()))
-	options = append(options, more...)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 5*time.Minute) // the cleanup needs it
-	ctx, stop := chromedp.NewExecAllocator(ctx, options...)
-	ctx, end := chromedp.NewContext(ctx)
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(servertest.Chromium(t)), chromedp.NoSandbox)
+	ctx, _ := chromedp.NewExecAllocator(context.Background(), append(options, flags...)...)
+	ctx, _ = chromedp.NewContext(ctx)
+	if err := chromedp.Do(ctx); err != nil {
+		t.Fatal(err)
+	}
+	return ctx
+}
+
+// newBrowser opens a tab in the shared browser, with a profile of its own.
+func newBrowser(t *testing.T, width, height int64) *browser {
+	t.Helper()
+	if theChromium == nil {
+		theChromium = startChromium(t)
+	}
+	return newTab(t, theChromium, width, height)
+}
+
+// newTab opens a tab with a profile of its own. It ends with the test, which fails if the
+// page had exceptions or broke its own policy.
+func newTab(t *testing.T, chromium context.Context, width, height int64) *browser {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(chromium, 5*time.Minute)
+	ctx, end := chromedp.NewContext(ctx, chromedp.WithNewBrowserContext())
 	b := &browser{t: t, ctx: ctx}
 	b.do(chromedp.EmulateViewport(width, height))
 	if err := chromedp.Listen(ctx, b.note); err != nil {
@@ -240,7 +264,6 @@ func newBrowser(t *testing.T, width, height int64, more ...chromedp.ExecAllocato
 			t.Error(err)
 		}
 		end()
-		stop()
 		cancel()
 		b.mu.Lock()
 		defer b.mu.Unlock()
@@ -323,13 +346,12 @@ func value[T any](b *browser, expression string) T {
 	return v
 }
 
-// shot saves a screenshot in the folder that TSMON_SCREENSHOTS names, else in a
-// temporary one.
+// shot saves a screenshot in the folder that TSMON_SCREENSHOTS names, if it names one.
 func (b *browser) shot(name string) {
 	b.t.Helper()
 	folder := os.Getenv("TSMON_SCREENSHOTS")
 	if folder == "" {
-		folder = b.t.TempDir()
+		return
 	}
 	picture, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
 	if err == nil {

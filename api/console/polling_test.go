@@ -117,6 +117,7 @@ func TestMemory(t *testing.T) {
 	b.enterDemo(f)
 	b.visit("#/boards")
 	b.until(`document.querySelectorAll(".u-over").length === 2 && document.querySelectorAll(".board .number").length > 10`)
+	b.eval("window.moment = 10")
 	used := func() (bytes float64, nodes int) {
 		t.Helper()
 		if _, err := chromedp.Call(b.ctx, heapprofiler.CollectGarbage, cdp.Empty{}); err != nil {

@@ -30,6 +30,11 @@ type releasing struct {
 // newProject returns an empty project of its own.
 func newProject(t *testing.T, token string) *releasing {
 	t.Helper()
+	return projectIn(t, t.TempDir(), token)
+}
+
+func projectIn(t *testing.T, folder, token string) *releasing {
+	t.Helper()
 	if testing.Short() {
 		t.Skip("a browser is slow under the race detector")
 	}
@@ -38,22 +43,42 @@ func newProject(t *testing.T, token string) *releasing {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &releasing{t: t, folder: t.TempDir(), binary: filepath.Join(demo.data, "tsmon")}
+	r := &releasing{t: t, folder: folder, binary: filepath.Join(demo.data, "tsmon")}
 	r.env = []string{"HOME=" + r.folder, "PATH=" + demo.data + ":" + os.Getenv("PATH"), "GITHUB_ACTIONS=", "TSMON_DATA=" + filepath.Join(r.folder, "data"), "TSMON_CONSOLE_TOKEN=" + token}
+	r.env = append(r.env, "TAURI_SIGNING_PRIVATE_KEY=update.key", "TSMON_OPERATOR_KEY=maintainer")
 	return r
 }
 
-// newReleasing makes keys, operators and a configuration, and publishes 1.0.0 to everybody
-// and 1.1.0 to half of the clients of stable.
+// thePublished is the folder of the project that newReleasing copies, beside the demo's data;
+// empty before its first use.
+var thePublished string
+
+// newReleasing returns a copy of a project with keys, operators and a configuration, which has
+// published 1.0.0 to everybody and 1.1.0 to half of the clients of stable.
 func newReleasing(t *testing.T, token string) *releasing {
 	t.Helper()
 	r := newProject(t, token)
+	if thePublished == "" {
+		folder := filepath.Join(filepath.Dir(r.binary), "published")
+		publishProject(t, folder)
+		thePublished = folder
+	}
+	r.run("cp", "-a", thePublished+"/.", r.folder)
+	return r
+}
+
+func publishProject(t *testing.T, folder string) {
+	t.Helper()
 	if _, err := exec.LookPath("ssh-keygen"); err != nil {
 		if os.Getenv("TSMON_TEST_REAL") == "1" {
 			t.Fatal(err)
 		}
 		t.Skip(err)
 	}
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	r := projectIn(t, folder, "")
 	operators := ""
 	for _, who := range []string{"maintainer", "ci"} {
 		r.run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", who, "-f", who)
@@ -70,10 +95,8 @@ operators:
   stable: {targets: [linux-x86_64], guard: {failures: 2%, networks: 1}}
   beta: {prerelease: true, approvals: 2}
 `)
-	r.env = append(r.env, "TAURI_SIGNING_PRIVATE_KEY=update.key", "TSMON_OPERATOR_KEY=maintainer")
 	r.publish("stable", "1.0.0")
 	r.publish("stable", "1.1.0", "--steps", "50,100", "--every", "24h", "--reason", "faster maps")
-	return r
 }
 
 func (r *releasing) write(name, text string) {

@@ -66,8 +66,8 @@ func asking(t *testing.T, panics int64) (*values, *asked) {
 	}
 	store := &asked{Store: file, read: make(chan struct{}, 100), panics: panics}
 	return &values{
-		store: series.NewCached(store), now: func() time.Time { return lately }, deadline: 20 * time.Second,
-		turns: newTurns(), room: semaphore.NewWeighted(maxHeld),
+		Options: Options{Now: func() time.Time { return lately }, Deadline: 20 * time.Second},
+		store:   series.NewCached(store), turns: newTurns(), room: semaphore.NewWeighted(maxHeld),
 	}, store
 }
 
@@ -160,7 +160,7 @@ func TestBeginsInTime(t *testing.T) {
 					t.Fatal(err)
 				}
 				began := time.Now()
-				ctx, cancel := context.WithTimeout(t.Context(), v.deadline)
+				ctx, cancel := context.WithTimeout(t.Context(), v.Deadline)
 				defer cancel()
 				err := heavy(v, "f", 2).begin(ctx)
 				if took := time.Since(began); !errors.Is(err, errBusy) || took != 10*time.Second {
@@ -179,7 +179,7 @@ func TestGoesOnInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v, _ := asking(t, 0)
 		a := heavy(v, "f", 2)
-		ctx, cancel := context.WithTimeout(t.Context(), v.deadline)
+		ctx, cancel := context.WithTimeout(t.Context(), v.Deadline)
 		defer cancel()
 		if _, err := a.read(ctx, ctx); err != nil {
 			t.Fatal(err)

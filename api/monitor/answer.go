@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"net/url"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -24,10 +25,10 @@ const (
 	maxPoints = 400_000
 	// maxHeld bounds the points that all requests hold at a time, about 32 bytes each.
 	maxHeld = 3_000_000
-	// partReads and partPoints are about how many points are read and answered at a
-	// time: what a light question may have to wait for, and what is held in memory.
+	// partReads is about how many points are read at a time: a light question may have to
+	// wait for that many. partPoints is about how many are answered, and held in memory.
 	partReads, partPoints = 1_000_000, 50_000
-	// density is how often a value is expected, for the weight of a question.
+	// density is the assumed time between two values, to estimate what a question costs.
 	density = time.Minute
 )
 
@@ -40,15 +41,15 @@ type seriesAnswer struct {
 	keys     map[string]bool // those that have been added
 	empty    []string        // keys of series that can't be asked for
 	problems problems
-	long     []part // to read, of series that may have to be truncated
-	whole    []part // to read, of others
-	held     []part // read and not yet written
-	next     *turn  // to read the next part, unless none was read
-	release  func() // gives back the room and the turn that this answer holds
-	cut      []string
+	long     []part     // to read, of series that may have to be truncated
+	whole    []part     // to read, of others
+	held     []part     // read and not yet written
+	next     *turn      // to read the next part, unless none was read
+	release  func()     // gives back the room and the turn that this answer holds
+	cut      headerList // keys of series that were truncated
 }
 
-// part is some of the series of an answer.
+// part is a group of series that are read together.
 type part struct {
 	keys    []string
 	ranges  []series.Range
@@ -76,7 +77,7 @@ func (a *seriesAnswer) add(key string, r series.Range) {
 	if r.Points() >= series.DefaultLimit {
 		into = &a.long
 	}
-	points, reads := r.Points(), weight(r, a.values.now())
+	points, reads := r.Points(), weight(r, a.values.Now())
 	if last := len(*into) - 1; last < 0 || (*into)[last].reads+reads > partReads || (*into)[last].points+points > partPoints {
 		*into = append(*into, part{})
 	}
@@ -106,7 +107,7 @@ func (a *seriesAnswer) begin(ctx context.Context) error {
 	if might > maxPoints || len(a.long) > 0 {
 		room = int64(min(might, maxPoints))
 	}
-	wait, cancel := context.WithTimeout(ctx, a.values.deadline/2) // what begins later would not end in its time
+	wait, cancel := context.WithTimeout(ctx, a.values.Deadline/2) // what begins later would not end in its time
 	defer cancel()
 	if err := a.values.room.Acquire(wait, room); err != nil {
 		return busyOr(err)
@@ -145,7 +146,7 @@ func (a *seriesAnswer) hold(p part) (points int) {
 	for i, result := range p.results {
 		points += len(result.Points)
 		if result.Truncated {
-			a.cut = append(a.cut, p.keys[i])
+			a.cut.add(url.QueryEscape(p.keys[i]))
 		}
 	}
 	a.held = append(a.held, p)
@@ -179,7 +180,7 @@ func (a *seriesAnswer) read(ctx, wait context.Context) (part, error) {
 	return p, err
 }
 
-// from returns the parts that the next one is of.
+// from returns the list that the next part is taken from.
 func (a *seriesAnswer) from() *[]part {
 	if len(a.long) > 0 {
 		return &a.long
@@ -195,7 +196,7 @@ func (a *seriesAnswer) turn() *turn {
 	return nil
 }
 
-// busyOr returns errBusy for a wait for others that took too long.
+// busyOr returns errBusy if waiting for other requests took too long, else err.
 func busyOr(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return errBusy
@@ -205,7 +206,7 @@ func busyOr(err error) error {
 
 // SetHeader implements web.Header.
 func (a *seriesAnswer) SetHeader(h http.Header) {
-	setKeys(h, truncatedHeader, a.cut)
+	a.cut.set(h, truncatedHeader)
 	a.problems.SetHeader(h)
 }
 
@@ -292,7 +293,6 @@ func (s *seriesWriter) write(text []byte) {
 	}
 }
 
-// part writes the series of a part.
 func (s *seriesWriter) part(p part) {
 	for i, result := range p.results {
 		s.series(p.keys[i], result.Points, p.ranges[i].Every)

@@ -5,13 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"strconv"
 	"sync"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/singleflight"
 
@@ -20,28 +18,18 @@ import (
 	"tsmon/store/record"
 )
 
-type (
-	tenant = record.Tenant
-	user   = record.User
-)
-
 // caller is who asks: a user and its tenant, as they were at most a minute ago.
 type caller struct {
-	tenant tenant
-	user   user
+	tenant record.Tenant
+	user   record.User
 }
 
 // gate lets users in: by login, by token and by permission. It keeps the audit.
 type gate struct {
+	Options
 	web.Responder
-	records  record.Store
-	tokens   *token.Keys
 	sessions *sessions
-	throttle *web.Throttle
-	refusals *refusals
 	logins   *prometheus.CounterVec
-	log      *slog.Logger
-	now      func() time.Time
 }
 
 // private serves a route that needs a token. The handler returns the answer's body.
@@ -59,7 +47,7 @@ func (g *gate) private(h func(*http.Request, caller) (any, error)) http.HandlerF
 // authenticate returns who asks: 401 for a token that is not valid, another error
 // if that can't be determined.
 func (g *gate) authenticate(r *http.Request) (caller, error) {
-	claims, err := g.tokens.Verify(web.Bearer(r))
+	claims, err := g.Tokens.Verify(web.Bearer(r))
 	if errors.Is(err, token.ErrKeys) {
 		return caller{}, err // 401 would log a user out whose token may be good
 	}
@@ -77,28 +65,13 @@ const (
 
 // sessions caches users and their tenants.
 type sessions struct {
-	records  record.Store
-	now      func() time.Time
-	deadline time.Duration // of a look-up
-	known    *lru.Cache[sessionKey, session]
-	lookups  singleflight.Group
+	Options
+	lookups singleflight.Group
 }
 
 type sessionKey struct {
 	schema string
 	user   int64
-}
-
-// session is a user as the records held it at some time.
-type session struct {
-	caller
-	asked time.Time
-}
-
-// fresh reports whether the records were asked less than age ago.
-func (s session) fresh(now time.Time, age time.Duration) bool {
-	passed := now.Sub(s.asked)
-	return passed >= 0 && passed < age
 }
 
 // find returns the user named by the claims: 401 if the user, the tenant or the
@@ -128,31 +101,31 @@ func (c caller) matches(claims token.Claims) bool {
 // lookup asks the records, once for all that want the same user at the same time,
 // unless they were asked less than age ago.
 func (s *sessions) lookup(ctx context.Context, key sessionKey, age time.Duration) (caller, error) {
-	now := s.now()
-	if found, ok := s.known.Get(key); ok && found.fresh(now, age) {
-		return found.caller, nil
+	if found, ok := s.Memory.sessions.last(key, age); ok {
+		return found, nil
 	}
-	flight := strconv.FormatInt(key.user, 10) + " " + key.schema
-	found, err, _ := s.lookups.Do(flight, func() (any, error) { return s.ask(ctx, key) })
-	if err == nil && now.Sub(found.(session).asked) >= age { // it began long before this call
-		found, err, _ = s.lookups.Do(flight, func() (any, error) { return s.ask(ctx, key) })
+	now, flight := s.Now(), strconv.FormatInt(key.user, 10)+" "+key.schema
+	ask := func() (any, error) { return s.ask(ctx, key) }
+	found, err, _ := s.lookups.Do(flight, ask)
+	if err == nil && now.Sub(found.(dated[caller]).asked) >= age { // it began long before this call
+		found, err, _ = s.lookups.Do(flight, ask)
 	}
-	return found.(session).caller, err
+	return found.(dated[caller]).value, err
 }
 
 // ask reads a user and its tenant for all that wait: it does not end with the client
 // that came first.
-func (s *sessions) ask(ctx context.Context, key sessionKey) (session, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.deadline)
+func (s *sessions) ask(ctx context.Context, key sessionKey) (dated[caller], error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.Deadline)
 	defer cancel()
-	asked := s.now()
-	tenant, tenantErr := s.records.Tenant(ctx, key.schema)
-	user, userErr := s.records.UserByID(ctx, key.schema, key.user)
-	found := session{caller{tenant, user}, asked}
+	asked := s.Now()
+	tenant, tenantErr := s.Records.Tenant(ctx, key.schema)
+	user, userErr := s.Records.UserByID(ctx, key.schema, key.user)
 	if err := cmp.Or(tenantErr, userErr); err != nil {
-		return session{}, err
+		return dated[caller]{}, err
 	}
-	s.known.Add(key, found)
+	found := dated[caller]{caller{tenant, user}, asked}
+	s.Memory.sessions.values.Add(key, found)
 	return found, nil
 }
 
@@ -165,7 +138,7 @@ func (g *gate) permit(ctx context.Context, who caller, menu int64, what string) 
 		}
 		return web.Refuse(http.StatusForbidden, "you may not %s: no menu item is set for it, so only administrators may", what)
 	}
-	rows, err := g.records.Permissions(ctx, who.tenant.Schema, who.user.ID, who.user.Profile)
+	rows, err := g.Records.Permissions(ctx, who.tenant.Schema, who.user.ID, who.user.Profile)
 	if err != nil {
 		return err
 	}
@@ -189,34 +162,28 @@ const (
 	maxRefusedNet = 100_000
 )
 
-// refusals are when a failed login from a network was last recorded.
+// refusals are the networks from which a failed login was recorded.
 type refusals struct {
-	mu   sync.Mutex
-	last *lru.Cache[string, time.Time]
-}
-
-func newRefusals() *refusals {
-	last, _ := lru.New[string, time.Time](maxRefusedNet) // fails for sizes below one
-	return &refusals{last: last}
+	mu       sync.Mutex
+	recorded *known[string, struct{}]
 }
 
 // due reports whether a failed login is recorded.
-func (f *refusals) due(address string, now time.Time) bool {
+func (f *refusals) due(address string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	network := web.Network(address, 32, 64)
-	last, seen := f.last.Get(network)
-	if passed := now.Sub(last); seen && passed >= 0 && passed < refusedEvery {
-		return false
+	_, recorded := f.recorded.last(network, refusedEvery)
+	if !recorded {
+		f.recorded.set(network, struct{}{})
 	}
-	f.last.Add(network, now)
-	return true
+	return !recorded
 }
 
 // audit records who did what. A failure goes to the log: the action is not undone.
 func (g *gate) audit(r *http.Request, a record.Audit) {
 	n := web.NoteOf(r)
-	a.Time, a.Address, a.Request = g.now(), n.Address, n.ID
+	a.Time, a.Address, a.Request = g.Now(), n.Address, n.ID
 	a = a.Clean() // the log has bounds too
 	length := mostAudit
 	if until, ok := r.Context().Deadline(); ok {
@@ -224,7 +191,7 @@ func (g *gate) audit(r *http.Request, a record.Audit) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), length)
 	defer cancel()
-	if err := g.records.Audit(ctx, a); err != nil {
-		g.log.Error("audit row lost", "request", n.ID, "schema", a.Schema, "user", a.User, "action", a.Action, "target", a.Target, "ok", a.OK, "error", err)
+	if err := g.Records.Audit(ctx, a); err != nil {
+		g.Log.Error("audit row lost", "request", n.ID, "schema", a.Schema, "user", a.User, "action", a.Action, "target", a.Target, "ok", a.OK, "error", err)
 	}
 }

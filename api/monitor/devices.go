@@ -20,15 +20,12 @@ type published struct {
 }
 
 // devices are reached through the message broker.
-type devices struct {
-	broker Publisher
-	gate   *gate
-}
+type devices struct{ *gate }
 
 // publish sends a configuration message to a device and waits until the broker
 // acknowledges it.
 func (d *devices) publish(r *http.Request, who caller) (any, error) {
-	if err := d.gate.permit(r.Context(), who, who.tenant.Settings.PublishMenu, "send configurations"); err != nil {
+	if err := d.permit(r.Context(), who, who.tenant.Settings.PublishMenu, "send configurations"); err != nil {
 		return nil, err
 	}
 	var body struct {
@@ -47,11 +44,11 @@ func (d *devices) publish(r *http.Request, who caller) (any, error) {
 	if prefix := TopicPrefix(who.tenant); !strings.HasPrefix(body.Topic, prefix) {
 		return nil, web.Refuse(http.StatusForbidden, "topics of this client begin with %s", prefix)
 	}
-	receipt, err := d.broker.Publish(r.Context(), body.Topic, body.Data)
-	d.gate.audit(r, record.Audit{
+	receipt, err := d.Messages.Publish(r.Context(), body.Topic, body.Data)
+	d.audit(r, record.Audit{
 		Schema: who.tenant.Schema, User: who.user.Email, Action: "publish", Target: body.Topic, OK: err == nil,
 	})
-	if denied := (*mqtt.DeniedError)(nil); errors.As(err, &denied) {
+	if denied, ok := errors.AsType[*mqtt.DeniedError](err); ok {
 		return nil, web.Explained(err, denied.Error())
 	}
 	if err != nil {

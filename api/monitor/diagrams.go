@@ -7,19 +7,13 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"time"
 
 	"tsmon/api/monitor/times"
 	"tsmon/api/web"
 	"tsmon/store/record"
 )
 
-// diagrams serves and saves diagrams.
-type diagrams struct {
-	records record.Store
-	gate    *gate
-	now     func() time.Time
-}
+type diagrams struct{ *gate }
 
 // get returns one diagram in an array, which is empty if there is none.
 func (d *diagrams) get(r *http.Request, who caller) (any, error) {
@@ -27,14 +21,13 @@ func (d *diagrams) get(r *http.Request, who caller) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, err := d.records.Diagram(r.Context(), who.tenant.Schema, id)
+	found, err := d.Records.Diagram(r.Context(), who.tenant.Schema, id)
 	if errors.Is(err, record.ErrNotFound) {
 		return web.Data{Data: []record.Diagram{}}, nil
 	}
 	return web.Data{Data: []record.Diagram{found}}, err
 }
 
-// integer reads a query parameter.
 func integer(query url.Values, name string) (int64, error) {
 	texts := query[name]
 	if len(texts) != 1 {
@@ -58,30 +51,30 @@ type saved struct {
 // save saves a diagram, its objects and what was deleted of it. Where the diagram says
 // which version was read, it is refused if that is not the present one.
 func (d *diagrams) save(r *http.Request, who caller) (any, error) {
-	if err := d.gate.permit(r.Context(), who, who.tenant.Settings.SaveMenu, "save diagrams"); err != nil {
+	if err := d.permit(r.Context(), who, who.tenant.Settings.SaveMenu, "save diagrams"); err != nil {
 		return nil, err
 	}
 	diagram, deleted, err := readDiagram(r)
 	if err != nil {
 		return nil, err
 	}
-	diagram.SavedBy, diagram.SavedAt = who.user.Email, d.now()
-	state, err := d.records.SaveDiagram(r.Context(), who.tenant.Schema, diagram, deleted)
+	diagram.SavedBy, diagram.SavedAt = who.user.Email, d.Now()
+	state, err := d.Records.SaveDiagram(r.Context(), who.tenant.Schema, diagram, deleted)
 	target := diagram.ID
 	if err == nil {
 		target = state.Diagram
 	}
-	d.gate.audit(r, record.Audit{
+	d.audit(r, record.Audit{
 		Schema: who.tenant.Schema, User: who.user.Email, Action: "save",
 		Target: "diagram " + strconv.FormatInt(target, 10), OK: err == nil,
 	})
-	var stale *record.StaleError
-	switch {
-	case errors.Is(err, record.ErrNotFound):
-		return nil, web.Refuse(http.StatusNotFound, "there is no diagram %d", diagram.ID)
-	case errors.As(err, &stale):
+	if stale, ok := errors.AsType[*record.StaleError](err); ok {
 		return nil, staleSave(who, stale.Present)
-	case err != nil:
+	}
+	if errors.Is(err, record.ErrNotFound) {
+		return nil, web.Refuse(http.StatusNotFound, "there is no diagram %d", diagram.ID)
+	}
+	if err != nil {
 		return nil, err
 	}
 	return web.Done{Success: true, Data: saved{true, state.Diagram, state.Version}}, nil

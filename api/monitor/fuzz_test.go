@@ -65,8 +65,8 @@ func FuzzBatch(f *testing.F) {
 			wantRefusal(t, err)
 			return
 		}
-		if len(plan.problems.text) > maxHeader+10 {
-			t.Errorf("%d bytes of problems", len(plan.problems.text))
+		if len(plan.problems.list) > maxHeader+10 {
+			t.Errorf("%d bytes of problems", len(plan.problems.list))
 		}
 		for id, reading := range plan.readings {
 			wants := reading.wants()
@@ -95,14 +95,14 @@ func FuzzSeries(f *testing.F) {
 	} {
 		f.Add([]byte(seed), int64(0))
 	}
-	v := &values{now: func() time.Time { return time.Date(2026, 3, 5, 15, 4, 5, 6, time.UTC) }}
+	v := &values{Options: Options{Now: func() time.Time { return time.Date(2026, 3, 5, 15, 4, 5, 6, time.UTC) }}}
 	f.Fuzz(func(t *testing.T, body []byte, length int64) {
 		var items []descriptor
 		if err := web.Decode(posted(body), &items); err != nil {
 			wantRefusal(t, err)
 			return
 		}
-		who := caller{tenant: tenant{Settings: record.Settings{SeriesRange: record.Duration(length)}}}
+		who := caller{tenant: record.Tenant{Settings: record.Settings{SeriesRange: record.Duration(length)}}}
 		ranges, err := v.ranges(items, who, time.UTC)
 		if err != nil {
 			wantRefusal(t, err)

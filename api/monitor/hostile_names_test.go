@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"tsmon/api/apitest"
 	"tsmon/api/monitor/mqtt"
 	"tsmon/store/record"
@@ -234,17 +236,22 @@ func testHostileTenantNames(t *testing.T, w *apitest.World) {
 	w.BehindProxy = true
 	nobody := apitest.Client{TB: t, Base: w.Serve(t).URL}
 	tenants := apitest.Must[[]record.Tenant](t)(w.Records.Tenants(t.Context()))
-	apitest.Concurrently(len(hostileNames)*4, func(i int) {
-		name, c := hostileNames[i/4], w.Ana
-		*[]*string{&c.Email, &c.TokenApp, &c.Schema, &c.TsName}[i%4] = name
-		body, err := json.Marshal(c)
-		if err != nil {
-			t.Error(err)
-		}
-		if got := nobody.Attempt(apitest.NewRoute("POST", "/loginPartner", string(body)), from(i)); got.WantFailure(t, 401) != "the login was refused" {
-			t.Errorf("%.80q: %d %s", name, got.Status, got.Body)
-		}
-	})
+	var logins errgroup.Group
+	logins.SetLimit(32) // a login waits for the records for three seconds
+	for i := range len(hostileNames) * 4 {
+		logins.Go(func() error {
+			name, c := hostileNames[i/4], w.Ana
+			*[]*string{&c.Email, &c.TokenApp, &c.Schema, &c.TsName}[i%4] = name
+			body, err := json.Marshal(c)
+			if got := nobody.Attempt(apitest.NewRoute("POST", "/loginPartner", string(body)), from(i)); got.WantFailure(t, 401) != "the login was refused" {
+				t.Errorf("%.80q: %d %s", name, got.Status, got.Body)
+			}
+			return err
+		})
+	}
+	if err := logins.Wait(); err != nil {
+		t.Error(err)
+	}
 	for _, name := range hostileNames {
 		for _, param := range []string{"bucket=" + url.QueryEscape(name), "bucket=" + w.Ana.TsName + url.QueryEscape(name) + "x", "db=" + w.Ana.TsName + "&bucket=" + url.QueryEscape(name)} {
 			got := nobody.Send("POST", "/v2/write?org=x&"+param, apitest.Raw("tanque nivel=1"), map[string][]string{"Authorization": {"Token " + w.WriteToken}})

@@ -2,12 +2,10 @@ package monitor
 
 import (
 	"context"
-	"log/slog"
 	"time"
 
 	"tsmon/api/monitor/times"
 	"tsmon/api/web"
-	"tsmon/store/object"
 	"tsmon/store/record"
 	"tsmon/store/series"
 )
@@ -17,33 +15,25 @@ const (
 	keepTime     = 30 * time.Minute // for one database
 )
 
-// keeper has time-series databases keep values as long as their tenants' settings say:
-// what they do each hour for that goes on where nobody writes. It deletes old audit rows
-// and uploads, too.
+// keeper applies the tenants' retention to their time-series databases every hour, also if
+// nobody writes to them. It also deletes old audit rows and uploads.
 type keeper struct {
-	records record.Store
-	series  series.Store
-	objects object.Store
-	log     *slog.Logger
-	now     func() time.Time
-	audits  time.Duration // that audit rows are kept; 0: for ever
-	uploads time.Duration // that uploads are kept; 0: for ever
-	loop    web.Loop
+	Options
+	loop web.Loop
 }
 
-// watch looks after them until close.
 func (k *keeper) watch(ctx context.Context) { k.loop.Start(ctx, keepInterval, k.work) }
 
 func (k *keeper) work(ctx context.Context) {
 	k.keepAll(ctx)
-	k.forget(ctx, "audit rows", k.audits, k.forgetAudits)
-	k.forget(ctx, "uploads", k.uploads, k.forgetUploads)
+	k.forget(ctx, "audit rows", k.KeepAudits, k.forgetAudits)
+	k.forget(ctx, "uploads", k.KeepUploads, k.forgetUploads)
 }
 
 // keepAll goes through all tenants that have a retention. Several servers may do so at
 // once.
 func (k *keeper) keepAll(ctx context.Context) {
-	tenants, err := k.records.Tenants(ctx)
+	tenants, err := k.Records.Tenants(ctx)
 	if err != nil {
 		return // /readyz says so
 	}
@@ -52,7 +42,7 @@ func (k *keeper) keepAll(ctx context.Context) {
 			continue
 		}
 		if err := k.keep(ctx, t); err != nil && ctx.Err() == nil {
-			k.log.ErrorContext(ctx, "values are not kept as the retention says", "tenant", t.Schema, "error", err)
+			k.Log.ErrorContext(ctx, "values are not kept as the retention says", "tenant", t.Schema, "error", err)
 		}
 	}
 }
@@ -64,7 +54,7 @@ func (k *keeper) keep(ctx context.Context, t record.Tenant) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, keepTime)
 	defer cancel()
-	return k.series.Keep(ctx, t.TsName, series.Keeping{Retention: time.Duration(t.Settings.Retention), Zone: zone})
+	return k.Series.Keep(ctx, t.TsName, series.Keeping{Retention: time.Duration(t.Settings.Retention), Zone: zone})
 }
 
 // forget deletes what is older than a time, unless that is 0.
@@ -74,17 +64,17 @@ func (k *keeper) forget(ctx context.Context, what string, kept time.Duration, f 
 	}
 	working, cancel := context.WithTimeout(ctx, keepTime)
 	defer cancel()
-	switch n, err := f(working, k.now().Add(-kept)); {
+	switch n, err := f(working, k.Now().Add(-kept)); {
 	case err != nil && ctx.Err() == nil:
-		k.log.ErrorContext(ctx, "old "+what+" were not deleted", "error", err)
+		k.Log.ErrorContext(ctx, "old "+what+" were not deleted", "error", err)
 	case n > 0:
-		k.log.InfoContext(ctx, "old "+what+" were deleted", "count", n)
+		k.Log.InfoContext(ctx, "old "+what+" were deleted", "count", n)
 	}
 }
 
 func (k *keeper) forgetAudits(ctx context.Context, before time.Time) (all int64, err error) {
 	for {
-		n, err := k.records.ForgetAudits(ctx, before)
+		n, err := k.Records.ForgetAudits(ctx, before)
 		if all += n; n == 0 || err != nil {
 			return all, err
 		}
@@ -96,7 +86,7 @@ const uploadsAtOnce = 1000
 
 func (k *keeper) forgetUploads(ctx context.Context, before time.Time) (n int64, err error) {
 	var old []string
-	for found, err := range k.objects.List(ctx, uploadFolder, "") {
+	for found, err := range k.Objects.List(ctx, uploadFolder, "") {
 		if err != nil {
 			return n, err
 		}
@@ -104,7 +94,7 @@ func (k *keeper) forgetUploads(ctx context.Context, before time.Time) (n int64, 
 			old = append(old, found.Key)
 		}
 		if len(old) == uploadsAtOnce {
-			if err := k.objects.Delete(ctx, old...); err != nil {
+			if err := k.Objects.Delete(ctx, old...); err != nil {
 				return n, err
 			}
 			n, old = n+uploadsAtOnce, old[:0]
@@ -113,7 +103,7 @@ func (k *keeper) forgetUploads(ctx context.Context, before time.Time) (n int64, 
 	if len(old) == 0 {
 		return n, nil
 	}
-	return n + int64(len(old)), k.objects.Delete(ctx, old...)
+	return n + int64(len(old)), k.Objects.Delete(ctx, old...)
 }
 
 func (k *keeper) close() { k.loop.Close() }

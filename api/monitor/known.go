@@ -16,7 +16,7 @@ const (
 	maxKnownLists, maxKnownNames = 100, 20_000
 )
 
-// known is what the records last said. It is used only while they can't be reached.
+// known is what the records last said, and when. It may be used concurrently.
 type known[K comparable, V any] struct {
 	now    func() time.Time
 	values *lru.Cache[K, dated[V]]
@@ -34,11 +34,10 @@ func newKnown[K comparable, V any](now func() time.Time, size int) *known[K, V] 
 
 func (k *known[K, V]) set(key K, value V) { k.values.Add(key, dated[V]{value, k.now()}) }
 
-// last returns what was said of a key less than a minute ago.
-func (k *known[K, V]) last(key K) (value V, ok bool) {
+// last returns what was said of a key less than age ago.
+func (k *known[K, V]) last(key K, age time.Duration) (value V, ok bool) {
 	found, ok := k.values.Get(key)
-	age := k.now().Sub(found.asked)
-	if !ok || age < 0 || age >= knownTime {
+	if passed := k.now().Sub(found.asked); !ok || passed < 0 || passed >= age {
 		return value, false
 	}
 	return found.value, true
@@ -49,7 +48,7 @@ func (k *known[K, V]) get(key K, ask func() (V, error)) (V, error) {
 	value, err := ask()
 	if err == nil {
 		k.set(key, value)
-	} else if found, ok := k.last(key); ok && errors.Is(err, record.ErrUnavailable) {
+	} else if found, ok := k.last(key, knownTime); ok && errors.Is(err, record.ErrUnavailable) {
 		return found, nil
 	}
 	return value, err

@@ -29,11 +29,8 @@ const (
 
 // lineWriter accepts line protocol for the embedded store.
 type lineWriter struct {
+	Options
 	web.Responder
-	series  series.Store
-	records record.Store
-	token   string // empty: nothing can be written
-	now     func() time.Time
 }
 
 // write accepts line protocol as InfluxDB's own /api/v2/write does, so that Telegraf
@@ -87,9 +84,9 @@ func (l *lineWriter) writeLines(w http.ResponseWriter, r *http.Request) error {
 		return errWriteToken
 	}
 	query := r.URL.Query()
-	unit, err := precision(query.Get("precision"))
-	if err != nil {
-		return err
+	unit, ok := precisions[query.Get("precision")]
+	if !ok {
+		return fmt.Errorf("%w: precision %.20q is none of ns, us, ms and s", series.ErrInvalid, query.Get("precision"))
 	}
 	bucket := query.Get("bucket")
 	if err := l.isDatabase(r, bucket); err != nil {
@@ -102,7 +99,7 @@ func (l *lineWriter) writeLines(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), linesTime)
 	defer cancel()
-	return l.storeAll(ctx, r, bucket, series.Lines(lines, unit, l.now()))
+	return l.storeAll(ctx, r, bucket, series.Lines(lines, unit, l.Now()))
 }
 
 // storeAll writes samples in batches until one can't be read or the database fails.
@@ -123,7 +120,7 @@ func (l *lineWriter) storeAll(ctx context.Context, r *http.Request, bucket strin
 // InfluxDB does; the error names the first. Other errors of the database go to the
 // log.
 func (l *lineWriter) store(ctx context.Context, r *http.Request, bucket string, batch []series.Sample) error {
-	err := l.series.Write(ctx, bucket, batch)
+	err := l.Series.Write(ctx, bucket, batch)
 	switch {
 	case errors.Is(err, series.ErrKind) && len(batch) > 1:
 		half := len(batch) / 2
@@ -147,35 +144,24 @@ func (l *lineWriter) store(ctx context.Context, r *http.Request, bucket string, 
 func (l *lineWriter) allowed(r *http.Request) bool {
 	scheme, sent, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	known := strings.EqualFold(scheme, "Token") || strings.EqualFold(scheme, "Bearer")
-	return web.SameSecret(sent, l.token) && known
+	return web.SameSecret(sent, l.WriteToken) && known
 }
 
 // isDatabase returns an error unless a bucket is a tenant's database.
 func (l *lineWriter) isDatabase(r *http.Request, bucket string) error {
-	tenants, err := l.records.Tenants(r.Context())
+	tenants, err := l.Records.Tenants(r.Context())
 	if err != nil {
 		return err
 	}
-	for _, t := range tenants {
-		if t.TsName == bucket {
-			return nil
-		}
+	if !slices.ContainsFunc(tenants, func(t record.Tenant) bool { return t.TsName == bucket }) {
+		return errBucket
 	}
-	return errBucket
+	return nil
 }
 
-func precision(text string) (time.Duration, error) {
-	switch text {
-	case "", "ns":
-		return time.Nanosecond, nil
-	case "us":
-		return time.Microsecond, nil
-	case "ms":
-		return time.Millisecond, nil
-	case "s":
-		return time.Second, nil
-	}
-	return 0, fmt.Errorf("%w: precision %.20q is none of ns, us, ms and s", series.ErrInvalid, text)
+// precisions are the units of timestamps.
+var precisions = map[string]time.Duration{
+	"": time.Nanosecond, "ns": time.Nanosecond, "us": time.Microsecond, "ms": time.Millisecond, "s": time.Second,
 }
 
 // unpacked returns the body, at most maxLines of it.

@@ -9,16 +9,13 @@ import (
 )
 
 // lists serves records that are only read.
-type lists struct {
-	records   record.Store
-	variables *known[string, []record.Variable] // by schema
-}
+type lists struct{ Options }
 
 // saved returns the variables of the caller's schema, for a minute also without the
 // records.
 func (l *lists) saved(r *http.Request, who caller) (any, error) {
-	return list(l.variables.get(who.tenant.Schema, func() ([]record.Variable, error) {
-		return l.records.Variables(r.Context(), who.tenant.Schema)
+	return list(l.Memory.variables.get(who.tenant.Schema, func() ([]record.Variable, error) {
+		return l.Records.Variables(r.Context(), who.tenant.Schema)
 	}))
 }
 
@@ -37,9 +34,8 @@ func list[T any](found []T, err error) (any, error) {
 	return web.Data{Data: found}, err
 }
 
-// notifyConfig returns the notification configuration.
 func (l *lists) notifyConfig(r *http.Request, who caller) (any, error) {
-	found, err := l.records.NotifyConfig(r.Context(), who.tenant.Schema)
+	found, err := l.Records.NotifyConfig(r.Context(), who.tenant.Schema)
 	if found == nil {
 		found = record.NotifyConfig{}
 	}
@@ -72,6 +68,6 @@ func (l *lists) permissions(r *http.Request, who caller) (any, error) {
 	if !own && !who.user.Admin {
 		return nil, web.Refuse(http.StatusForbidden, "only administrators see the permissions of others")
 	}
-	found, err := l.records.Permissions(r.Context(), who.tenant.Schema, user, profile)
+	found, err := l.Records.Permissions(r.Context(), who.tenant.Schema, user, profile)
 	return list(found, err)
 }

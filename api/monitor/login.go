@@ -61,7 +61,7 @@ func (g *gate) login(r *http.Request) (any, error) {
 		return nil, err
 	}
 	n := web.NoteOf(r)
-	end, wait, err := g.throttle.Begin(r.Context(), n.Origin, c.Email)
+	end, wait, err := g.Memory.throttle.Begin(r.Context(), n.Origin, c.Email)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +80,7 @@ func (g *gate) login(r *http.Request) (any, error) {
 	if err != nil && !refused {
 		return nil, err // nothing was learned
 	}
-	if err == nil || g.refusals.due(n.Address, g.now()) {
+	if err == nil || g.Memory.refusals.due(n.Address) {
 		g.audit(r, record.Audit{Schema: c.Schema, User: c.Email, Action: "login", Target: c.TsName, OK: err == nil})
 	}
 	if refused {
@@ -93,7 +93,7 @@ func (g *gate) login(r *http.Request) (any, error) {
 	}
 	g.logins.WithLabelValues(loginOK).Inc()
 	n.SetUser(who.tenant.Schema, who.user.ID)
-	text, err := g.tokens.Issue(token.Claims{
+	text, err := g.Tokens.Issue(token.Claims{
 		Schema: who.tenant.Schema, TsName: who.tenant.TsName,
 		User: who.user.ID, Profile: who.user.Profile, Version: who.user.TokenVersion,
 	})
@@ -108,8 +108,8 @@ const loginTime = 3 * time.Second
 func (g *gate) find(ctx context.Context, c credentials) (caller, error) {
 	ctx, cancel := context.WithTimeout(ctx, loginTime)
 	defer cancel()
-	tenant, tenantErr := g.records.Tenant(ctx, c.Schema)
-	user, userErr := g.records.User(ctx, c.Schema, c.Email)
+	tenant, tenantErr := g.Records.Tenant(ctx, c.Schema)
+	user, userErr := g.Records.User(ctx, c.Schema, c.Email)
 	hasToken := user.HasToken(TokenDigest(c.TokenApp))
 	switch err := cmp.Or(tenantErr, userErr); {
 	case errors.Is(err, record.ErrNotFound), errors.Is(err, record.ErrName), errors.Is(err, record.ErrInvalid):

@@ -3,28 +3,26 @@ package monitor
 import (
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
-
 	"tsmon/api/web"
 	"tsmon/store/record"
 )
 
 // Memory is what a server remembers of its clients and of the records: wrong logins, and
-// what is used while the records can't be reached. Servers on the same records that follow
-// each other, or run beside each other meanwhile, may share it.
+// what is used while the records can't be reached. A server and its successor on the same
+// records may share it, also while both run.
 type Memory struct {
 	throttle  *web.Throttle
 	refusals  *refusals
-	sessions  *lru.Cache[sessionKey, session]
+	sessions  *known[sessionKey, caller]
 	names     *known[fieldKey, record.ID]
-	variables *known[string, []record.Variable]
+	variables *known[string, []record.Variable] // by schema
 }
 
-// NewMemory returns one that is empty.
+// NewMemory returns an empty Memory.
 func NewMemory(now func() time.Time) *Memory {
-	sessions, _ := lru.New[sessionKey, session](maxSessions) // fails for sizes below one
 	return &Memory{
-		throttle: web.NewThrottle(now), refusals: newRefusals(), sessions: sessions,
-		names: newKnown[fieldKey, record.ID](now, maxKnownNames), variables: newKnown[string, []record.Variable](now, maxKnownLists),
+		throttle: web.NewThrottle(now), refusals: &refusals{recorded: newKnown[string, struct{}](now, maxRefusedNet)},
+		sessions: newKnown[sessionKey, caller](now, maxSessions), names: newKnown[fieldKey, record.ID](now, maxKnownNames),
+		variables: newKnown[string, []record.Variable](now, maxKnownLists),
 	}
 }

@@ -43,7 +43,7 @@ type KeyPair struct{ Access, Secret string }
 
 // Options are what a Server needs.
 type Options struct {
-	Objects  object.Store // of uploads
+	Objects  object.Store
 	Records  record.Store
 	Series   series.Store
 	Messages Publisher
@@ -56,7 +56,7 @@ type Options struct {
 	Uploads     KeyPair       // empty: nothing can be uploaded
 	MaxUpload   int64         // bytes
 	WriteToken  string        // of /api/v2/write; empty: nothing can be written
-	BehindProxy bool          // X-Forwarded-Proto is true
+	BehindProxy bool          // X-Forwarded-For and X-Forwarded-Proto can be trusted
 	Deadline    time.Duration // for a request without files, and for a look-up of a user
 	StoreTime   time.Duration // for an upload to reach the store
 	KeepAudits  time.Duration // that audit rows are kept; 0: for ever
@@ -65,6 +65,7 @@ type Options struct {
 
 // Server serves the monitoring interface.
 type Server struct {
+	Options
 	gate     *gate
 	values   *values
 	diagrams *diagrams
@@ -74,43 +75,22 @@ type Server struct {
 	lines    *lineWriter
 	writes   *writes
 	keeper   *keeper
-	deadline time.Duration
-	checks   []web.Check
 }
 
 // New returns a server, which needs Close.
 func New(o Options) *Server {
 	respond := web.Responder{Faults: faults, Problem: conflict}
-	g := &gate{
-		Responder: respond, records: o.Records, tokens: o.Tokens, throttle: o.Memory.throttle, log: o.Log, now: o.Now,
-		refusals: o.Memory.refusals, logins: newLogins(o.Registry),
-		sessions: &sessions{records: o.Records, now: o.Now, deadline: o.Deadline, known: o.Memory.sessions},
-	}
-	v := &values{
-		store: series.NewCached(newMeasured(o.Series, o.Registry)), records: o.Records, now: o.Now, deadline: o.Deadline,
-		turns: newTurns(), room: semaphore.NewWeighted(maxHeld), names: o.Memory.names,
-	}
+	g := &gate{Options: o, Responder: respond, logins: newLogins(o.Registry), sessions: &sessions{Options: o}}
+	v := &values{Options: o, store: series.NewCached(newMeasured(o.Series, o.Registry)), turns: newTurns(), room: semaphore.NewWeighted(maxHeld)}
 	v.store.Now = o.Now
 	w := &writes{records: o.Records, forget: []func(string){v.store.Forget}}
 	if store, ok := o.Series.(interface{ Forget(database string) }); ok {
 		w.forget = []func(string){store.Forget, v.store.Forget} // the cache last, which asks the store
 	}
 	return &Server{
-		gate: g, values: v, diagrams: &diagrams{o.Records, g, o.Now}, lists: &lists{o.Records, o.Memory.variables}, devices: &devices{o.Messages, g},
-		uploads: &uploads{
-			objects: o.Objects, files: &web.Files{Responder: respond, Store: o.Objects, Deadline: o.Deadline},
-			keys: o.Uploads, limit: o.MaxUpload, behindProxy: o.BehindProxy, storeTime: o.StoreTime,
-		},
-		lines:    &lineWriter{respond, o.Series, o.Records, o.WriteToken, o.Now},
-		writes:   w,
-		keeper:   &keeper{records: o.Records, series: o.Series, objects: o.Objects, log: o.Log, now: o.Now, audits: o.KeepAudits, uploads: o.KeepUploads},
-		deadline: o.Deadline,
-		checks: []web.Check{
-			{Name: "records", Concern: concern, Ask: o.Records.Ping, Write: o.Records.TryWrite},
-			{Name: "series", Concern: concern, Ask: o.Series.Ping, Write: trySeries(o.Records, o.Series)},
-			{Name: "messages", Concern: concern, Ask: o.Messages.Ping},
-			{Name: "uploads", Concern: concern, Partly: true, Write: tryUpload(o.Objects)},
-		},
+		Options: o, gate: g, values: v, diagrams: &diagrams{g}, lists: &lists{o}, devices: &devices{g},
+		uploads: &uploads{o, &web.Files{Responder: respond, Store: o.Objects, Deadline: o.Deadline}},
+		lines:   &lineWriter{o, respond}, writes: w, keeper: &keeper{Options: o},
 	}
 }
 
@@ -123,11 +103,11 @@ var (
 
 // Routes adds the routes. Uploads and line protocol have deadlines of their own.
 func (s *Server) Routes(r chi.Router) {
-	limited := r.With(web.LimitTime(s.deadline))
+	limited := r.With(web.LimitTime(s.Deadline))
 	get := func(path string, h func(*http.Request, caller) (any, error)) { limited.Get(path, s.gate.private(h)) }
 	post := func(path string, h func(*http.Request, caller) (any, error)) { limited.Post(path, s.gate.private(h)) }
 	limited.Post("/loginPartner", s.gate.Open(s.gate.login))
-	r.With(web.LimitTime(2*s.deadline)).Post("/seriesDataTs", s.gate.private(s.values.series)) // whose answer begins in half of that
+	r.With(web.LimitTime(2*s.Deadline)).Post("/seriesDataTs", s.gate.private(s.values.series)) // whose answer begins in half of that
 	post("/dataTs", s.values.current)
 	post("/multipleDataTs", s.values.batch)
 	get("/getObjectCanva", s.diagrams.get)
@@ -135,9 +115,9 @@ func (s *Server) Routes(r chi.Router) {
 	get("/getVarsTs", s.lists.saved)
 	get("/getConfigNotify", s.lists.notifyConfig)
 	post("/sendConfigMQTT", s.devices.publish)
-	get("/getAllMenu", all(s.lists.records.Menus))
+	get("/getAllMenu", all(s.Records.Menus))
 	get("/getPermission", s.lists.permissions)
-	get("/indicatorCharts", all(s.lists.records.Charts))
+	get("/indicatorCharts", all(s.Records.Charts))
 	r.Post("/upload", s.uploads.upload)
 	r.Get("/uploads/*", s.uploads.serve)
 	r.Head("/uploads/*", s.uploads.serve)
@@ -149,10 +129,17 @@ const concern = "monitoring"
 
 // Checks are the health of what monitoring depends on. Without the object store only
 // uploads fail.
-func (s *Server) Checks() []web.Check { return s.checks }
+func (s *Server) Checks() []web.Check {
+	return []web.Check{
+		{Name: "records", Concern: concern, Ask: s.Records.Ping, Write: s.Records.TryWrite},
+		{Name: "series", Concern: concern, Ask: s.Series.Ping, Write: s.trySeries},
+		{Name: "messages", Concern: concern, Ask: s.Messages.Ping},
+		{Name: "uploads", Concern: concern, Partly: true, Write: s.tryUpload},
+	}
+}
 
-// Watch has what commands write to the time series seen within two seconds, and values
-// deleted by the tenants' retention. It ends with Close, not with the context.
+// Watch starts what runs in the background: what commands write to the time series is seen
+// within two seconds, and what has become too old is deleted. It ends with Close, not with ctx.
 func (s *Server) Watch(ctx context.Context) {
 	s.writes.watch(ctx)
 	s.keeper.watch(ctx)
@@ -167,7 +154,7 @@ func (s *Server) Close() {
 
 // conflict describes a conflict between saved objects, which the client can resolve.
 func conflict(err error) string {
-	if found := (*record.ConflictError)(nil); errors.As(err, &found) {
+	if found, ok := errors.AsType[*record.ConflictError](err); ok {
 		return found.Error()
 	}
 	return ""

@@ -19,49 +19,42 @@ const (
 	maxHeader = 4 << 10
 )
 
-// setKeys sets a header to a list of texts.
-func setKeys(h http.Header, name string, keys []string) {
-	text := ""
-	for _, key := range keys {
-		text = appendKey(text, url.QueryEscape(key))
-	}
-	if text != "" {
-		h.Set(name, text)
-	}
-}
+// headerList is the value of a header that lists encoded texts.
+type headerList string
 
-// appendKey appends an encoded text to those of a header.
-func appendKey(text, key string) string {
+func (l *headerList) add(encoded string) {
 	switch {
-	case text == "":
-	case text[len(text)-1] == '*':
-		return text
+	case *l == "":
+	case strings.HasSuffix(string(*l), "*"):
+		return
 	default:
-		text += ","
+		*l += ","
 	}
-	if len(text)+len(key) > maxHeader {
-		return text + "*"
+	if len(*l)+len(encoded) > maxHeader {
+		encoded = "*"
 	}
-	return text + key
+	*l += headerList(encoded)
 }
 
-// problems says what is wrong with some items of a request, as the header has it.
-type problems struct{ text string }
+func (l headerList) set(h http.Header, name string) {
+	if l != "" {
+		h.Set(name, string(l))
+	}
+}
+
+// problems says what is wrong with some items of a request.
+type problems struct{ list headerList }
 
 func (p *problems) add(id, problem string) {
 	const most = 300 // bytes of one problem, so that others are named too
 	if len(problem) > most {
 		problem = strings.ToValidUTF8(problem[:most], "") + "…"
 	}
-	p.text = appendKey(p.text, url.QueryEscape(id)+"="+url.QueryEscape(problem))
+	p.list.add(url.QueryEscape(id) + "=" + url.QueryEscape(problem))
 }
 
 // SetHeader implements web.Header.
-func (p problems) SetHeader(h http.Header) {
-	if p.text != "" {
-		h.Set(problemsHeader, p.text)
-	}
-}
+func (p problems) SetHeader(h http.Header) { p.list.set(h, problemsHeader) }
 
 // log adds the problems to the request's line in the log.
-func (p problems) log(r *http.Request) { web.NoteOf(r).Problems = p.text }
+func (p problems) log(r *http.Request) { web.NoteOf(r).Problems = string(p.list) }

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"tsmon/api/monitor/equation"
@@ -19,12 +21,12 @@ var aggregates = map[string]series.Aggregate{
 }
 
 // variable is a Variable as a client sends it in a batch. Optional members may be
-// null.
+// null, which is as if they were absent.
 type variable struct {
 	ID       record.ID       `json:"id"`
-	Type     *string         `json:"type"`
-	Calc     *bool           `json:"calc"`
-	Equation *string         `json:"equation"`
+	Type     string          `json:"type"`
+	Calc     bool            `json:"calc"`
+	Equation string          `json:"equation"`
 	VarsTs   json.RawMessage `json:"varsTs"`
 }
 
@@ -40,9 +42,9 @@ type operand []series.Want
 // read returns the reading of a variable. Its errors describe what is wrong with the
 // variable; they may wrap errors of package series.
 func (v variable) read(window time.Duration) (reading, error) {
-	aggregate, ok := aggregates[deref(v.Type)]
+	aggregate, ok := aggregates[v.Type]
 	if !ok {
-		return reading{}, fmt.Errorf("type %.40q is none of last, mean, max, min and sum", *v.Type)
+		return reading{}, fmt.Errorf("type %.40q is none of last, mean, max, min and sum", v.Type)
 	}
 	if aggregate == series.Last {
 		window = 0 // it has none
@@ -51,7 +53,7 @@ func (v variable) read(window time.Duration) (reading, error) {
 	if err != nil {
 		return reading{}, err
 	}
-	return combine(operands, several, deref(v.Equation), v.Calc != nil && *v.Calc)
+	return combine(operands, several, v.Equation, v.Calc)
 }
 
 // CheckVariable returns why a Variable, given as JSON, can't have a value.
@@ -73,11 +75,7 @@ func combine(operands map[string]operand, several bool, text string, calc bool) 
 	case text == "" || !calc && !several:
 		return reading{operands: operands}, nil
 	}
-	keys := make([]string, 0, len(operands))
-	for key := range operands {
-		keys = append(keys, key)
-	}
-	eq, err := equation.Parse(text, keys)
+	eq, err := equation.Parse(text, slices.Collect(maps.Keys(operands)))
 	if err != nil {
 		return reading{}, fmt.Errorf("equation: %w", err)
 	}
@@ -86,9 +84,9 @@ func combine(operands map[string]operand, several bool, text string, calc bool) 
 
 // formA is a varsTs that names one value.
 type formA struct {
-	Measurement string  `json:"measurement"`
-	Field       *string `json:"field"`
-	CalcField   *string `json:"calc_field"`
+	Measurement string `json:"measurement"`
+	Field       string `json:"field"`
+	CalcField   string `json:"calc_field"`
 }
 
 // formB is a member of a varsTs that names several.
@@ -136,9 +134,9 @@ func (v variable) single(want func(measurement, field string) series.Want) (map[
 		return nil, errors.New("varsTs: measurement, field and calc_field have to be strings")
 	}
 	var value operand
-	for _, field := range []*string{a.CalcField, a.Field} {
-		if field != nil && *field != "" {
-			value = append(value, want(a.Measurement, *field))
+	for _, field := range []string{a.CalcField, a.Field} {
+		if field != "" {
+			value = append(value, want(a.Measurement, field))
 		}
 	}
 	if len(value) == 0 {
@@ -154,7 +152,6 @@ func (v variable) single(want func(measurement, field string) series.Want) (map[
 	return names, nil
 }
 
-// wants returns everything to query.
 func (d reading) wants() []series.Want {
 	var wants []series.Want
 	for _, o := range d.operands {
@@ -189,11 +186,4 @@ func (o operand) value(found func(series.Want) series.Value) (float64, bool) {
 		}
 	}
 	return 0, false
-}
-
-func deref(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
 }

@@ -28,7 +28,7 @@ func TestTrySeries(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer v.Close()
-	try := trySeries(r, v)
+	try := (&Server{Options: Options{Records: r, Series: v}}).trySeries
 	want := func(when string, want error) {
 		t.Helper()
 		if err := try(t.Context()); !errors.Is(err, want) {
@@ -61,7 +61,7 @@ func TestTryUpload(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	try := tryUpload(store)
+	try := (&Server{Options: Options{Objects: store}}).tryUpload
 	ended := make(chan error)
 	for range 8 {
 		go func() { ended <- try(t.Context()) }()
@@ -77,7 +77,7 @@ func TestTryUpload(t *testing.T) {
 			t.Fatal(err)
 		}
 		found = append(found, info.Key)
-		if info.Size < readyBytes || info.Size > 2*readyBytes {
+		if info.Size < 1<<10 || info.Size > 2<<10 {
 			t.Errorf("%s has %d bytes", info.Key, info.Size)
 		}
 	}

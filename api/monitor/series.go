@@ -54,7 +54,7 @@ func (v *values) series(r *http.Request, who caller) (any, error) {
 	for i, key := range keys {
 		answer.add(key, ranges[i])
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), v.deadline)
+	ctx, cancel := context.WithTimeout(r.Context(), v.Deadline)
 	defer cancel()
 	if err := answer.begin(ctx); err != nil {
 		return nil, err
@@ -68,7 +68,7 @@ func (v *values) ranges(items []descriptor, who caller, zone *time.Location) ([]
 	var wrong web.Problems
 	ranges := make([]series.Range, len(items))
 	for i, item := range items {
-		found, err := item.read(v.now(), time.Duration(who.tenant.Settings.SeriesRange))
+		found, err := item.read(v.Now(), time.Duration(who.tenant.Settings.SeriesRange))
 		found.Zone = zone
 		if err == nil {
 			err = series.ValidRanges([]series.Range{found})
@@ -182,7 +182,6 @@ func (v *values) seriesKeys(ctx context.Context, who caller, items []descriptor)
 	return separate(keys, items)
 }
 
-// fieldKey is a field of a tenant.
 type fieldKey struct {
 	schema string
 	field  record.Field
@@ -191,11 +190,11 @@ type fieldKey struct {
 // variablesByField returns the ids of variables as the records do, for a minute also
 // without them.
 func (v *values) variablesByField(ctx context.Context, schema string, fields []record.Field) (map[record.Field]record.ID, error) {
-	found, err := v.records.VariablesByField(ctx, schema, fields)
+	found, err := v.Records.VariablesByField(ctx, schema, fields)
 	if errors.Is(err, record.ErrUnavailable) {
 		found = map[record.Field]record.ID{}
 		for _, field := range fields {
-			id, ok := v.names.last(fieldKey{schema, field})
+			id, ok := v.Memory.names.last(fieldKey{schema, field}, knownTime)
 			if !ok {
 				return nil, err
 			}
@@ -207,7 +206,7 @@ func (v *values) variablesByField(ctx context.Context, schema string, fields []r
 	}
 	if err == nil {
 		for _, field := range fields {
-			v.names.set(fieldKey{schema, field}, found[field]) // the zero ID if there is none
+			v.Memory.names.set(fieldKey{schema, field}, found[field]) // the zero ID if there is none
 		}
 	}
 	return found, err

@@ -16,8 +16,8 @@ const (
 	seriesTurns = 2
 	// maxWaiting is how many questions may wait.
 	maxWaiting = 1000
-	// writeTime is how long a part may take to be written before what waits for its
-	// question to go on begins: a slow client holds nobody up for longer.
+	// writeTime is how long the next turn of a question is reserved while a part is
+	// written: a slow client holds nobody up for longer.
 	writeTime = 2 * time.Second
 	// busyWait is when a client that was refused should try again.
 	busyWait = 5 * time.Second
@@ -64,7 +64,7 @@ type share struct {
 
 func newTurns() *turns { return &turns{free: seriesTurns, shares: map[string]*share{}} }
 
-// take waits for a turn, which needs give. It returns the context's error, or errBusy if
+// take waits for a turn; give ends it. It returns the context's error, or errBusy if
 // too many wait.
 func (t *turns) take(ctx context.Context, w *turn) error {
 	if err := t.enter(w); err != nil {
@@ -77,11 +77,9 @@ func (t *turns) take(ctx context.Context, w *turn) error {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	i := slices.Index(t.waiting, w)
-	if i < 0 {
+	if !remove(&t.waiting, w) {
 		return nil // it was just called
 	}
-	t.waiting = slices.Delete(t.waiting, i, i+1)
 	t.leave(w.tenant)
 	return ctx.Err()
 }
@@ -100,9 +98,9 @@ func (t *turns) enter(w *turn) error {
 	return nil
 }
 
-// give ends a turn. If the question goes on, next is its next turn, which needs take or
-// forget: until then, and for writeTime, no question of the tenant begins that has more
-// left to read.
+// give ends a turn. If the question goes on, next is its next turn, which is reserved until
+// take or forget, for writeTime at most: meanwhile no question of the tenant begins that has
+// as much or more left to read.
 func (t *turns) give(w, next *turn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -118,7 +116,7 @@ func (t *turns) give(w, next *turn) {
 	t.call()
 }
 
-// forget ends the reservation of a turn, if it has one.
+// forget gives up a turn that was reserved, if it still is.
 func (t *turns) forget(next *turn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -126,19 +124,20 @@ func (t *turns) forget(next *turn) {
 	t.call()
 }
 
-// end ends the reservation of a turn, if it has one.
 func (t *turns) end(next *turn) {
-	s := t.shares[next.tenant]
-	if s == nil {
-		return
+	if s := t.shares[next.tenant]; s != nil && remove(&s.reserved, next) {
+		next.slow.Stop()
+		t.leave(next.tenant)
 	}
-	i := slices.Index(s.reserved, next)
-	if i < 0 {
-		return
+}
+
+// remove removes a turn from a list, and reports whether the list had it.
+func remove(list *[]*turn, w *turn) bool {
+	i := slices.Index(*list, w)
+	if i >= 0 {
+		*list = slices.Delete(*list, i, i+1)
 	}
-	next.slow.Stop()
-	s.reserved = slices.Delete(s.reserved, i, i+1)
-	t.leave(next.tenant)
+	return i >= 0
 }
 
 func (t *turns) join(tenant string) {
@@ -162,7 +161,7 @@ func (t *turns) call() {
 		if w == nil {
 			return
 		}
-		t.waiting = slices.DeleteFunc(t.waiting, func(other *turn) bool { return other == w })
+		remove(&t.waiting, w)
 		t.free--
 		s := t.shares[w.tenant]
 		t.passed = s.points
@@ -181,7 +180,7 @@ func (t *turns) next() (next *turn) {
 	return next
 }
 
-// heldBack reports whether a question that has not begun has to let one go on that has.
+// heldBack reports whether a question has to wait for one of its tenant that has begun.
 func (t *turns) heldBack(w *turn) bool {
 	return !w.begun && slices.ContainsFunc(t.shares[w.tenant].reserved, func(r *turn) bool { return r.left <= w.left })
 }

@@ -19,7 +19,6 @@ import (
 	"strings"
 	"time"
 	"unicode"
-	"unicode/utf8"
 
 	"github.com/gabriel-vasile/mimetype"
 
@@ -44,12 +43,8 @@ var uploadCaches = []string{uploadCache}
 
 // uploads stores and serves files of users.
 type uploads struct {
-	objects     object.Store
-	files       *web.Files
-	keys        KeyPair
-	limit       int64 // bytes of a file
-	behindProxy bool
-	storeTime   time.Duration
+	Options
+	files *web.Files
 }
 
 // received is the answer to an upload.
@@ -69,7 +64,7 @@ func (u *uploads) upload(w http.ResponseWriter, r *http.Request) {
 		u.files.Fail(w, r, err)
 		return
 	}
-	file.URL = web.AddressOf(r, u.behindProxy, file.Key)
+	file.URL = web.AddressOf(r, u.BehindProxy, file.Key)
 	web.Send(w, r, http.StatusOK, web.Done{Success: true, Data: file})
 }
 
@@ -87,24 +82,24 @@ func (u *uploads) take(w http.ResponseWriter, r *http.Request) (received, error)
 	defer os.Remove(spooled.Name())
 	defer spooled.Close()
 	_ = os.Remove(spooled.Name()) // so that no crash leaves it behind; not every system lets open files go
-	r.Body = http.MaxBytesReader(w, r.Body, u.limit+maxForm)
-	file, err := receive(r, spooled, u.limit)
+	r.Body = http.MaxBytesReader(w, r.Body, u.MaxUpload+maxForm)
+	file, err := receive(r, spooled, u.MaxUpload)
 	if err != nil {
 		return received{}, err
 	}
 	if _, err := spooled.Seek(0, io.SeekStart); err != nil {
 		return received{}, err
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), u.storeTime)
+	ctx, cancel := context.WithTimeout(r.Context(), u.StoreTime)
 	defer cancel()
-	_, err = u.objects.Create(ctx, file.Key, spooled, file.Size, object.Attributes{ContentType: file.ContentType, CacheControl: uploadCache})
+	_, err = u.Objects.Create(ctx, file.Key, spooled, file.Size, object.Attributes{ContentType: file.ContentType, CacheControl: uploadCache})
 	return file, err
 }
 
 // allowed compares both keys, also if the first is wrong.
 func (u *uploads) allowed(r *http.Request) bool {
-	access := web.SameSecret(r.Header.Get("accesskey"), u.keys.Access)
-	secret := web.SameSecret(r.Header.Get("secretkey"), u.keys.Secret)
+	access := web.SameSecret(r.Header.Get("accesskey"), u.Uploads.Access)
+	secret := web.SameSecret(r.Header.Get("secretkey"), u.Uploads.Secret)
 	return access && secret
 }
 
@@ -231,11 +226,7 @@ func fileName(name string) string {
 	if strings.Trim(name, "./") == "" {
 		return "" // there was none, or that of a folder
 	}
-	for len(name) > 255 {
-		_, size := utf8.DecodeLastRuneInString(name)
-		name = name[:len(name)-size]
-	}
-	return name
+	return strings.ToValidUTF8(name[:min(len(name), 255)], "") // without half a character at the end
 }
 
 var uploadName = regexp.MustCompile(`^[0-9a-f]{32}(\.[a-z]{3,4})$`)

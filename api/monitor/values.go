@@ -8,7 +8,6 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"tsmon/api/web"
-	"tsmon/store/record"
 	"tsmon/store/series"
 )
 
@@ -17,14 +16,11 @@ const maxWants = 4000
 
 // values serves current values and series.
 type values struct {
-	store    *series.Cached
-	records  record.Store
-	plans    plans
-	now      func() time.Time
-	deadline time.Duration       // for an answer to begin
-	turns    *turns              // of questions for series
-	room     *semaphore.Weighted // for points that are held until they are written
-	names    *known[fieldKey, record.ID]
+	Options
+	store *series.Cached
+	plans plans
+	turns *turns              // of questions for series
+	room  *semaphore.Weighted // for points that are held until they are written
 }
 
 // batch returns a value for each requested ID, null if it is missing, with one query of
@@ -67,7 +63,6 @@ func readBatch(body []byte, window time.Duration) (*plan, error) {
 	return readAll(variables, window)
 }
 
-// readAll returns the plan for variables.
 func readAll(variables []*variable, window time.Duration) (*plan, error) {
 	var wrong web.Problems
 	p := newPlan()

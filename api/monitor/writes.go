@@ -22,13 +22,12 @@ type writes struct {
 	known  map[string]int64 // how often each database was written to
 }
 
-// watch looks for writes until close.
 func (w *writes) watch(ctx context.Context) { w.loop.Start(ctx, writesInterval, w.look) }
 
-// look has forgotten what was written to since it was last called.
+// look calls forget with each database that was written to since the last call.
 func (w *writes) look(ctx context.Context) {
 	found, err := w.records.Writes(ctx)
-	if !w.looked { // with an error, everything is forgotten when there are some
+	if !w.looked { // after an error the next success forgets everything
 		w.known, w.looked = found, true
 	}
 	if err != nil {

@@ -26,7 +26,6 @@ func typesOf(document string) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// typeOf returns the TypeScript type of a schema.
 func typeOf(ref *openapi3.SchemaRef) string {
 	if ref.Ref != "" {
 		return ref.Ref[strings.LastIndex(ref.Ref, "/")+1:]

@@ -41,9 +41,9 @@ func chartShape(c *checker, n *yaml.Node, place string) {
 	case "MultipleBooleanChart":
 		booleansShape(c, data, place)
 	default:
-		for i := 0; i+1 < len(data.Content); i += 2 {
-			if value := data.Content[i+1]; find(value, "varsTs") != nil {
-				shownVariable(c, value, place+"."+data.Content[i].Value)
+		for key, value := range pairs(data) {
+			if find(value, "varsTs") != nil {
+				shownVariable(c, value, place+"."+key.Value)
 			}
 		}
 	}
@@ -68,19 +68,18 @@ func computable(operands string, s shape) shape {
 	}
 }
 
-// renamed returns an object with one member renamed.
 func renamed(n *yaml.Node, from, to string) *yaml.Node {
 	other := *n
 	other.Content = nil
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		key := *n.Content[i]
-		switch key.Value {
+	for key, value := range pairs(n) {
+		name := *key
+		switch name.Value {
 		case from:
-			key.Value = to
+			name.Value = to
 		case to:
 			continue
 		}
-		other.Content = append(other.Content, &key, n.Content[i+1])
+		other.Content = append(other.Content, &name, value)
 	}
 	return &other
 }

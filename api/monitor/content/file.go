@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -89,14 +90,12 @@ func (e *invalidError) Error() string        { return e.text }
 func (e *invalidError) Is(target error) bool { return target == ErrInvalid }
 
 func lineOf(err error) int {
-	var m *mistake
-	if errors.As(err, &m) {
+	if m, ok := errors.AsType[*mistake](err); ok {
 		return m.line
 	}
 	return 0
 }
 
-// elements returns the nodes of a section.
 func (f *File) elements(section string) []*yaml.Node {
 	if n := find(f.root, section); n != nil {
 		return n.Content
@@ -108,44 +107,30 @@ func (f *File) elements(section string) []*yaml.Node {
 // unique. The store checks the same, but knows no lines.
 func (f *File) checkValues(c *checker) {
 	all := f.Content
-	for i, n := range f.elements("variables") {
-		c.alone(n, "variables", i, record.Content{Variables: all.Variables[i : i+1]})
+	for _, section := range []struct {
+		name  string
+		check func(i int) error // checks one element
+	}{
+		{"variables", func(i int) error { return record.Content{Variables: all.Variables[i : i+1]}.Validate() }},
+		{"diagrams", func(i int) error { return record.Content{Diagrams: all.Diagrams[i : i+1]}.Validate() }},
+		{"menus", func(i int) error { return record.Content{Menus: all.Menus[i : i+1]}.Validate() }},
+		{"permissions", func(i int) error { return record.Content{Permissions: all.Permissions[i : i+1]}.Validate() }},
+		{"charts", func(i int) error { return record.Content{Charts: all.Charts[i : i+1]}.Validate() }},
+		{"users", func(i int) error { return record.ValidateUsers(f.Users[i : i+1].Records()) }},
+	} {
+		elements := f.elements(section.name)
+		for i, n := range elements {
+			if err := section.check(i); err != nil {
+				// The error begins with the element's place, which is that of the only one.
+				c.add(n, "%s[%d]: %v", section.name, i, cmp.Or(errors.Unwrap(err), err))
+			}
+		}
+		c.uniqueIDs(section.name, elements)
 	}
 	objects := map[record.Ref]int{}
-	for i, n := range f.elements("diagrams") {
-		c.alone(n, "diagrams", i, record.Content{Diagrams: all.Diagrams[i : i+1]})
+	for _, n := range f.elements("diagrams") {
 		c.apart(n, objects)
 	}
-	for i, n := range f.elements("menus") {
-		c.alone(n, "menus", i, record.Content{Menus: all.Menus[i : i+1]})
-	}
-	for i, n := range f.elements("permissions") {
-		c.alone(n, "permissions", i, record.Content{Permissions: all.Permissions[i : i+1]})
-	}
-	for i, n := range f.elements("charts") {
-		c.alone(n, "charts", i, record.Content{Charts: all.Charts[i : i+1]})
-	}
-	for i, n := range f.elements("users") {
-		if err := record.ValidateUsers(f.Users[i : i+1].Records()); err != nil {
-			c.add(n, "users[%d]: %v", i, errors.Unwrap(err))
-		}
-	}
-	for _, section := range []string{"variables", "diagrams", "menus", "permissions", "charts", "users"} {
-		c.uniqueIDs(section, f.elements(section))
-	}
-}
-
-// alone checks one element, given as a content of its own. The store's error
-// begins with the element's place in that content, which is replaced.
-func (c *checker) alone(n *yaml.Node, section string, i int, content record.Content) {
-	err := content.Validate()
-	if err == nil {
-		return
-	}
-	if inner := errors.Unwrap(err); inner != nil {
-		err = inner
-	}
-	c.add(n, "%s[%d]: %v", section, i, err)
 }
 
 func (c *checker) uniqueIDs(section string, elements []*yaml.Node) {
@@ -171,8 +156,8 @@ func idText(id *yaml.Node) string {
 	return id.Value
 }
 
-// apart reports objects that another diagram has, too. The check of a diagram
-// reports those that it has twice itself.
+// apart reports objects that another diagram also has. Objects that the diagram has
+// twice are reported by its own check.
 func (c *checker) apart(diagram *yaml.Node, lines map[record.Ref]int) {
 	own := map[record.Ref]int{}
 	for _, kind := range []record.Kind{record.Line, record.Image, record.Text, record.Polyline} {
@@ -181,9 +166,7 @@ func (c *checker) apart(diagram *yaml.Node, lines map[record.Ref]int) {
 			continue
 		}
 		for _, object := range section.Content {
-			id := find(object, "id")
-			var ref record.Ref
-			ref.Kind = kind
+			id, ref := find(object, "id"), record.Ref{Kind: kind}
 			if json.Unmarshal([]byte(idText(id)), &ref.ID) != nil {
 				continue // not an integer, which was reported already
 			}
@@ -193,9 +176,7 @@ func (c *checker) apart(diagram *yaml.Node, lines map[record.Ref]int) {
 			own[ref] = id.Line
 		}
 	}
-	for ref, line := range own {
-		lines[ref] = line
-	}
+	maps.Copy(lines, own)
 }
 
 // CheckMenus fails with ErrInvalid if a permission is for a menu item that is

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strconv"
@@ -15,7 +16,6 @@ import (
 // shape checks a value of a file. place is its path, for messages.
 type shape func(c *checker, n *yaml.Node, place string)
 
-// checker collects the mistakes of a file.
 type checker struct{ mistakes []error }
 
 func (c *checker) add(n *yaml.Node, format string, args ...any) {
@@ -100,8 +100,7 @@ func (c *checker) object(n *yaml.Node, place string, members map[string]member, 
 		return
 	}
 	seen := map[string]bool{}
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		key, value := n.Content[i], n.Content[i+1]
+	for key, value := range pairs(n) {
 		seen[key.Value] = true
 		m, known := members[key.Value]
 		switch {
@@ -127,8 +126,7 @@ func (c *checker) isMapping(n *yaml.Node, place string) bool {
 		return false
 	}
 	lines := map[string]int{}
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		key := n.Content[i]
+	for key := range pairs(n) {
 		if first, twice := lines[key.Value]; twice {
 			c.add(key, "%s has the member %.80q twice, first in line %d", orFile(place), key.Value, first)
 		}
@@ -146,8 +144,8 @@ func (c *checker) anything(n *yaml.Node, place string) {
 		}
 	case yaml.MappingNode:
 		c.isMapping(n, place)
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			c.anything(n.Content[i+1], place+"."+n.Content[i].Value)
+		for key, value := range pairs(n) {
+			c.anything(value, place+"."+key.Value)
 		}
 	}
 }
@@ -177,8 +175,8 @@ func mapping(value shape) shape {
 		if !c.isMapping(n, place) {
 			return
 		}
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			value(c, n.Content[i+1], place+"."+n.Content[i].Value)
+		for key, v := range pairs(n) {
+			value(c, v, place+"."+key.Value)
 		}
 	}
 }
@@ -234,7 +232,6 @@ func idShape(c *checker, n *yaml.Node, place string) {
 	}
 }
 
-// kindOf names the kind of a value in a message.
 func kindOf(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:
@@ -253,14 +250,25 @@ func kindOf(n *yaml.Node) string {
 	return "a text"
 }
 
+// pairs returns the names and values of an object's members.
+func pairs(n *yaml.Node) iter.Seq2[*yaml.Node, *yaml.Node] {
+	return func(yield func(key, value *yaml.Node) bool) {
+		for pair := range slices.Chunk(n.Content, 2) {
+			if !yield(pair[0], pair[1]) {
+				return
+			}
+		}
+	}
+}
+
 // find returns the value of a member, or nil.
 func find(n *yaml.Node, name string) *yaml.Node {
 	if n == nil || n.Kind != yaml.MappingNode {
 		return nil
 	}
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		if n.Content[i].Value == name {
-			return n.Content[i+1]
+	for key, value := range pairs(n) {
+		if key.Value == name {
+			return value
 		}
 	}
 	return nil

@@ -283,10 +283,6 @@ func EncodeYAML(c Owned) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return encodeTree(root)
-}
-
-func encodeTree(root *yaml.Node) ([]byte, error) {
 	quoteUnusual(root)
 	var text bytes.Buffer
 	enc := yaml.NewEncoder(&text)

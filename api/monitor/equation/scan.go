@@ -74,7 +74,6 @@ func numberLength(rest string) int {
 	return n
 }
 
-// digits returns the number of digits that s starts with.
 func digits(s string) int {
 	return len(s) - len(strings.TrimLeft(s, "0123456789"))
 }
@@ -92,7 +91,6 @@ func callName(rest string) (name string, opening int) {
 
 func (p *parser) rest() string { return p.text[p.at:] }
 
-// space skips white space.
 func (p *parser) space() {
 	p.at = len(p.text) - len(strings.TrimLeftFunc(p.rest(), unicode.IsSpace))
 }
@@ -122,7 +120,6 @@ func (p *parser) operator(precedence int) (operator, bool) {
 	return operator{}, false
 }
 
-// noOperand returns the error for a text that is not an operand.
 func (p *parser) noOperand() error {
 	if goesOn(p.rest()) {
 		return p.errorAt(p.at, "%s is neither a key nor the call of a function", p.found())

@@ -120,41 +120,39 @@ func (b *Broker) Publish(ctx context.Context, topic string, payload []byte) (Rec
 	case <-ctx.Done():
 		return Receipt{}, fmt.Errorf("%w: an earlier message is waiting for a subscriber: %w", ErrUnavailable, ctx.Err())
 	}
-	result := make(chan outcome, 1)
+	var receipt Receipt
+	var err error
+	sent := make(chan struct{})
 	payload = bytes.Clone(payload) // the caller may return before it is read
 	go func() {
 		defer func() { <-b.turn }() // Close waits for it
-		result <- b.publish(topic, payload)
+		receipt, err = b.publish(topic, payload)
+		close(sent)
 	}()
 	select {
-	case r := <-result:
-		return r.Receipt, r.err
+	case <-sent:
+		return receipt, err
 	case <-ctx.Done():
 		return Receipt{}, fmt.Errorf("%w: %w", ErrUnknown, ctx.Err())
 	}
 }
 
-type outcome struct {
-	Receipt
-	err error
-}
-
 // publish is called with the turn. A subscriber that does not read delays it.
-func (b *Broker) publish(topic string, payload []byte) outcome {
+func (b *Broker) publish(topic string, payload []byte) (Receipt, error) {
 	subscribers := b.server.Topics.Subscribers(topic)
 	receipt := Receipt{ReasonCode: noSubscribers}
 	if len(subscribers.Subscriptions)+len(subscribers.Shared) > 0 {
 		receipt = Receipt{Matched: true}
 	}
 	if err := b.server.Publish(topic, payload, false, 1); err != nil {
-		return outcome{err: fmt.Errorf("%w: %w", ErrUnknown, err)}
+		return Receipt{}, fmt.Errorf("%w: %w", ErrUnknown, err)
 	}
 	dropped := atomic.LoadInt64(&b.server.Info.MessagesDropped) + atomic.LoadInt64(&b.server.Info.InflightDropped)
 	if dropped > b.dropped {
 		b.log.warn("MQTT messages were dropped because a subscriber is too slow", "dropped", dropped)
 		b.dropped = dropped
 	}
-	return outcome{Receipt: receipt}
+	return receipt, nil
 }
 
 // Ping returns ErrUnavailable if the broker is closed.

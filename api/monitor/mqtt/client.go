@@ -43,8 +43,7 @@ type Client struct {
 	manager  *autopaho.ConnectionManager
 	session  *session
 	stop     context.CancelFunc
-	// idle counts the connections since the last acknowledged message.
-	idle atomic.Int32
+	idle     atomic.Int32 // connections since the last acknowledged message
 }
 
 // Dial returns a client that connects in the background, and reconnects, until Close.
@@ -106,15 +105,12 @@ func completeConnect(connect *paho.Connect, _ *url.URL) (*paho.Connect, error) {
 // which this client does not have.
 type noAuth struct{}
 
-// Authenticate returns an empty answer.
 func (noAuth) Authenticate(*paho.Auth) *paho.Auth {
 	return &paho.Auth{Properties: &paho.AuthProperties{}}
 }
 
-// Authenticated does nothing.
 func (noAuth) Authenticated() {}
 
-// ignore drops a message from the broker.
 func ignore(paho.PublishReceived) (bool, error) { return true, nil }
 
 // delay returns the wait before an attempt to connect. It grows with failed attempts
@@ -138,7 +134,7 @@ func (c *Client) lost(key string, reason any) {
 }
 
 func (c *Client) refused(err error) {
-	if refusal := new(autopaho.ConnackError); errors.As(err, &refusal) {
+	if refusal, ok := errors.AsType[*autopaho.ConnackError](err); ok {
 		c.log.warn("the MQTT broker refuses the connection", "broker", c.endpoint.address, "reasonCode", refusal.ReasonCode)
 		return
 	}

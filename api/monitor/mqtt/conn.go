@@ -1,9 +1,11 @@
 package mqtt
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"crypto/tls"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -22,7 +24,6 @@ const connectTimeout = 10 * time.Second
 // subscriptions.
 const maxAnswer = 64 << 10
 
-// endpoint is the address of a broker.
 type endpoint struct {
 	address  string      // host:port
 	tls      *tls.Config // nil for plain TCP
@@ -72,7 +73,7 @@ func (e endpoint) dial(ctx context.Context, timeout time.Duration) (net.Conn, er
 	if err != nil {
 		return nil, err
 	}
-	return &conn{Conn: c, timeout: timeout}, nil
+	return newConn(c, timeout), nil
 }
 
 // conn is a connection to a broker. A write that the broker does not read in time
@@ -82,12 +83,12 @@ type conn struct {
 	net.Conn
 	timeout time.Duration
 	writing sync.Mutex
+	in      *bufio.Reader
+	left    int // bytes of the packet being read
+}
 
-	// State of the packet being read.
-	body   int  // bytes still to come; 0 within the header
-	typed  bool // the first byte of the header is read
-	length int  // as far as it is decoded
-	shift  int  // decoded bits of length
+func newConn(c net.Conn, timeout time.Duration) *conn {
+	return &conn{Conn: c, timeout: timeout, in: bufio.NewReader(c)}
 }
 
 var errAnswer = fmt.Errorf("the broker sent a packet of more than %d bytes", maxAnswer)
@@ -110,36 +111,32 @@ func (c *conn) Write(p []byte) (int, error) {
 }
 
 func (c *conn) Read(p []byte) (int, error) {
-	if c.body > 0 {
-		n, err := c.Conn.Read(p[:min(len(p), c.body)])
-		c.body -= n
-		return n, err
+	if c.left == 0 {
+		var err error
+		if c.left, err = c.next(); err != nil {
+			return 0, err
+		}
 	}
-	n, err := c.Conn.Read(p[:min(len(p), 1)])
-	if n == 0 {
-		return 0, err
-	}
-	if err := c.header(p[0]); err != nil {
-		return 0, err // returned with n > 0, the caller would lose it
-	}
+	n, err := c.in.Read(p[:min(len(p), c.left)])
+	c.left -= n
 	return n, err
 }
 
-// header decodes a byte of a packet's header: the type, then the length as a variable
-// byte integer.
-func (c *conn) header(b byte) error {
-	if !c.typed {
-		c.typed, c.length, c.shift = true, 0, 0
-		return nil
+// next returns the size of the next packet. Its header is a byte for the type, then the
+// length of the rest as a variable byte integer of up to four bytes.
+func (c *conn) next() (size int, err error) {
+	for size := 2; size <= 5; size++ {
+		header, err := c.in.Peek(size)
+		if err != nil {
+			return 0, err
+		}
+		length, n := binary.Uvarint(header[1:])
+		if length > maxAnswer {
+			break
+		}
+		if n > 0 {
+			return size + int(length), nil
+		}
 	}
-	c.length |= int(b&0x7f) << c.shift
-	c.shift += 7
-	more := b >= 0x80
-	if c.length > maxAnswer || more && c.shift == 28 {
-		return errAnswer
-	}
-	if !more {
-		c.typed, c.body = false, c.length
-	}
-	return nil
+	return 0, errAnswer
 }

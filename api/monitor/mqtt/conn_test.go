@@ -45,8 +45,8 @@ func FuzzAnswers(f *testing.F) {
 		f.Add(data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		got, err := read(&conn{Conn: source{Reader: bytes.NewReader(data)}})
-		bytewise, errBytewise := read(&conn{Conn: source{Reader: iotest.OneByteReader(bytes.NewReader(data))}})
+		got, err := read(newConn(source{Reader: bytes.NewReader(data)}, 0))
+		bytewise, errBytewise := read(newConn(source{Reader: iotest.OneByteReader(bytes.NewReader(data))}, 0))
 		if !reflect.DeepEqual(got, bytewise) || errors.Is(err, errAnswer) != errors.Is(errBytewise, errAnswer) {
 			t.Errorf("%d packets and %v come, byte by byte %d and %v", len(got), err, len(bytewise), errBytewise)
 		}
@@ -72,7 +72,7 @@ func TestAnswerSize(t *testing.T) {
 		{"five digits", []byte{0x30, 0x80, 0x80, 0x80, 0x80, 0x00}, 0, false},
 	} {
 		data := append(c.header, make([]byte, c.body)...)
-		got, err := read(&conn{Conn: source{Reader: bytes.NewReader(data)}})
+		got, err := read(newConn(source{Reader: bytes.NewReader(data)}, 0))
 		if fits := len(got) == 1; fits != c.fits || errors.Is(err, errAnswer) == c.fits {
 			t.Errorf("%s: %d packets come, and %v", c.name, len(got), err)
 		}
@@ -84,7 +84,7 @@ func TestAnswerSize(t *testing.T) {
 func TestStalledWrite(t *testing.T) {
 	near, far := net.Pipe()
 	t.Cleanup(func() { far.Close() })
-	c := &conn{Conn: near, timeout: 10 * time.Millisecond}
+	c := newConn(near, 10*time.Millisecond)
 	packet := &packets.Publish{Topic: "a", Payload: []byte("x")}
 	if _, err := packet.WriteTo(c); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("the error is %v", err)

@@ -37,17 +37,10 @@ func newListener(socket net.Listener, log *sparseLog) *listener {
 	return l
 }
 
-// Init does nothing: the socket is already open.
-func (l *listener) Init(*slog.Logger) error { return nil }
-
-// ID returns the listener's name.
-func (l *listener) ID() string { return "tcp" }
-
-// Protocol returns the network.
-func (l *listener) Protocol() string { return "tcp" }
-
-// Address returns host:port.
-func (l *listener) Address() string { return l.socket.Addr().String() }
+func (l *listener) Init(*slog.Logger) error { return nil } // the socket is open
+func (l *listener) ID() string              { return "tcp" }
+func (l *listener) Protocol() string        { return "tcp" }
+func (l *listener) Address() string         { return l.socket.Addr().String() }
 
 // Serve accepts clients until Close.
 func (l *listener) Serve(establish listeners.EstablishFn) {
@@ -61,16 +54,11 @@ func (l *listener) Serve(establish listeners.EstablishFn) {
 			return
 		default:
 			l.log.warn("the MQTT broker can't accept a client", "error", err)
-			l.pause()
+			select { // until files may have been closed, where too many were open
+			case <-l.closed:
+			case <-time.After(100 * time.Millisecond):
+			}
 		}
-	}
-}
-
-// pause waits until files may have been closed, where too many were open.
-func (l *listener) pause() {
-	select {
-	case <-l.closed:
-	case <-time.After(100 * time.Millisecond):
 	}
 }
 

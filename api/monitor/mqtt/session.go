@@ -54,7 +54,6 @@ func (s *session) ConAckReceived(_ io.Writer, _ *packets.Connect, answer *packet
 	return nil
 }
 
-// ConnectionLost ends the session.
 func (s *session) ConnectionLost(*packets.Disconnect) error {
 	s.lose()
 	return nil
@@ -139,17 +138,13 @@ func (s *session) PacketReceived(packet *packets.ControlPacket, _ chan<- *packet
 	return nil
 }
 
-// Ack does nothing: there are no subscriptions.
-func (s *session) Ack(*packets.Publish) error { return nil }
-
-// Close ends the session.
 func (s *session) Close() error {
 	s.lose()
 	return nil
 }
 
-// SetErrorLogger does nothing: Client logs errors.
-func (s *session) SetErrorLogger(log.Logger) {}
+// What a client needs that subscribes, and that logs nothing itself:
 
-// SetDebugLogger does nothing.
-func (s *session) SetDebugLogger(log.Logger) {}
+func (s *session) Ack(*packets.Publish) error { return nil }
+func (s *session) SetErrorLogger(log.Logger)  {}
+func (s *session) SetDebugLogger(log.Logger)  {}

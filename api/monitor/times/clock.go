@@ -1,5 +1,5 @@
-// Package times writes times as a tenant wants them, by the zones of the toolchain, which
-// are the same on every machine.
+// Package times formats times for a tenant, with the zone data of the toolchain, which is
+// the same on every machine.
 package times
 
 import (
@@ -61,7 +61,7 @@ func CheckSettings(s record.Settings) error {
 	return nil
 }
 
-// NewClock returns the one of a tenant's settings.
+// NewClock returns the clock for a tenant's settings.
 func NewClock(s record.Settings) (Clock, error) {
 	zone, err := ZoneOf(s.TimeZone)
 	if err != nil {

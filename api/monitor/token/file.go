@@ -29,12 +29,10 @@ const (
 	maxFile = 64 << 10 // bytes
 )
 
-// keyFile is the content of the key file.
 type keyFile struct {
 	Keys []entry `json:"keys"` // newest first
 }
 
-// entry is a key in the file.
 type entry struct {
 	Kid     string `json:"kid"`
 	Alg     string `json:"alg"`

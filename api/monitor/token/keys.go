@@ -88,18 +88,14 @@ func (k *Keys) current() []key {
 	return *k.live.Load()
 }
 
-// find returns the key with a kid. For an unknown kid it reads the file sooner, and
-// waits for a call that is reading it.
+// find returns the key with a kid. For an unknown kid it rereads the keys.
 func (k *Keys) find(kid string) (key, error) {
 	named := func(k key) bool { return k.Kid == kid }
 	keys := k.current()
 	if i := slices.IndexFunc(keys, named); i >= 0 {
 		return keys[i], nil
 	}
-	k.looking.Lock()
-	k.look(unknownEvery)
-	keys, failed := *k.live.Load(), k.failed
-	k.looking.Unlock()
+	keys, failed := k.reread()
 	if i := slices.IndexFunc(keys, named); i >= 0 {
 		return keys[i], nil
 	}
@@ -107,6 +103,15 @@ func (k *Keys) find(kid string) (key, error) {
 		return key{}, fmt.Errorf("the key %.80q is unknown, and %w: %w", kid, ErrKeys, failed)
 	}
 	return key{}, fmt.Errorf("the key %.80q is unknown", kid)
+}
+
+// reread returns the keys, which it reads first unless they were read less than a second
+// ago, and why that failed. It waits for a call that is reading them.
+func (k *Keys) reread() ([]key, error) {
+	k.looking.Lock()
+	defer k.looking.Unlock()
+	k.look(unknownEvery)
+	return *k.live.Load(), k.failed
 }
 
 // look reads the keys unless they were read less than every ago. After a failure the keys

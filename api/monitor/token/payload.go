@@ -82,23 +82,12 @@ func isTime(seconds int64) bool { return seconds > 0 && seconds < 253402300800 }
 
 // The following methods implement jwt.Claims.
 
-// GetExpirationTime returns exp.
 func (p payload) GetExpirationTime() (*jwt.NumericDate, error) { return date(p.Expires) }
-
-// GetIssuedAt returns iat.
-func (p payload) GetIssuedAt() (*jwt.NumericDate, error) { return date(p.IssuedAt) }
-
-// GetNotBefore returns nbf.
-func (p payload) GetNotBefore() (*jwt.NumericDate, error) { return date(p.NotBefore) }
-
-// GetIssuer returns iss.
-func (p payload) GetIssuer() (string, error) { return p.Issuer, nil }
-
-// GetSubject returns sub.
-func (p payload) GetSubject() (string, error) { return p.Subject, nil }
-
-// GetAudience returns aud.
-func (p payload) GetAudience() (jwt.ClaimStrings, error) { return jwt.ClaimStrings{p.Audience}, nil }
+func (p payload) GetIssuedAt() (*jwt.NumericDate, error)       { return date(p.IssuedAt) }
+func (p payload) GetNotBefore() (*jwt.NumericDate, error)      { return date(p.NotBefore) }
+func (p payload) GetIssuer() (string, error)                   { return p.Issuer, nil }
+func (p payload) GetSubject() (string, error)                  { return p.Subject, nil }
+func (p payload) GetAudience() (jwt.ClaimStrings, error)       { return jwt.ClaimStrings{p.Audience}, nil }
 
 func date(seconds int64) (*jwt.NumericDate, error) {
 	return jwt.NewNumericDate(time.Unix(seconds, 0)), nil

@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// Shelf is where keys lie that several servers share: a text like that of a key file.
+// Shelf stores the keys that several servers share, as a text like that of a key file.
 type Shelf interface {
-	// Create puts a text there, unless there is one, and returns what is there.
+	// Create stores a text, unless there is one, and returns what is stored.
 	Create(ctx context.Context, text []byte) ([]byte, error)
 
-	// Replace replaces the text by what change makes of it, again if another call
-	// replaced it meanwhile.
+	// Replace replaces the text by what change makes of it. If another call replaced it
+	// meanwhile, change is called again with the new text.
 	Replace(ctx context.Context, change func(text []byte) ([]byte, error)) error
 }
 
@@ -42,14 +42,6 @@ func OpenShared(ctx context.Context, shelf Shelf) (*Keys, error) {
 		k.current()
 	}
 	return k, err
-}
-
-// reread returns why there are no keys, having looked at most once a second.
-func (k *Keys) reread() error {
-	k.looking.Lock()
-	defer k.looking.Unlock()
-	k.look(unknownEvery)
-	return k.failed
 }
 
 // RotateShared puts a new key of the same algorithm first on a shelf and returns its

@@ -98,6 +98,16 @@ func TestSharedOutOfReach(t *testing.T) {
 	checkAccepted(t, "while they can't be read again", k, text)
 }
 
+// TestIssueOnceInReach: the first login after the keys could not be read issues a token.
+func TestIssueOnceInReach(t *testing.T) {
+	s := &shelf{failed: errors.New("away")}
+	k := openShared(t, s)
+	s.fail(nil)
+	now := time.Now().Add(2 * time.Second)
+	k.Now = func() time.Time { return now }
+	issue(t, k)
+}
+
 // TestHostileShelf: a text that is no key file is no keys, and not replaced.
 func TestHostileShelf(t *testing.T) {
 	for _, text := range []string{"", "{}", `{"keys":[]}`, "null", `{"keys":[{"kid":"a","alg":"none","key":""}]}`} {

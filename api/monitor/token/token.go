@@ -89,7 +89,10 @@ func (k *Keys) Issue(c Claims) (string, error) {
 	}
 	keys := k.current()
 	if len(keys) == 0 {
-		return "", fmt.Errorf("issue token: %w: %w", ErrKeys, k.reread())
+		var failed error
+		if keys, failed = k.reread(); failed != nil {
+			return "", fmt.Errorf("issue token: %w: %w", ErrKeys, failed)
+		}
 	}
 	newest := keys[0]
 	t := jwt.NewWithClaims(newest.method, p)
@@ -150,8 +153,7 @@ func options(now func() time.Time) []jwt.ParserOption {
 	}
 }
 
-// maxVerified is how many verified tokens are cached.
-const maxVerified = 10_000
+const maxVerified = 10_000 // tokens in the cache
 
 // verified is a token whose signature was verified with some keys.
 type verified struct {

@@ -136,14 +136,17 @@ func (b *backends) Close() error {
 
 func (b *backends) options(c *config.Config) api.Options {
 	o := api.Options{
-		KeepAudits: days(c.Server.AuditDays), KeepUploads: days(c.Server.Upload.Days),
-		Only: b.only, Build: b.build, Memory: b.memory,
-		Objects: b.objects, Store: c.StoreName(), Presigner: b.presign, Records: b.records, Series: b.series, Messages: b.mqtt, Tokens: b.tokens, Log: b.log,
-		Origins: c.Server.CORSOrigins, Uploads: monitor.KeyPair{Access: b.secrets.AccessKey, Secret: b.secrets.SecretKey}, WriteToken: b.secrets.WriteToken,
+		Options: monitor.Options{
+			Objects: b.objects, Records: b.records, Series: b.series, Messages: b.mqtt, Tokens: b.tokens, Log: b.log,
+			Uploads: monitor.KeyPair{Access: b.secrets.AccessKey, Secret: b.secrets.SecretKey}, WriteToken: b.secrets.WriteToken,
+			MaxUpload: c.Server.Upload.MaxBytes, BehindProxy: c.Server.BehindProxy,
+			KeepAudits: days(c.Server.AuditDays), KeepUploads: days(c.Server.Upload.Days),
+		},
+		Only: b.only, Build: b.build, Memory: b.memory, Store: c.StoreName(), Presigner: b.presign, Origins: c.Server.CORSOrigins,
 		Keys: b.trusted, Trust: b.trust, Refresh: c.Server.Refresh, PublicURL: c.PublicURL, Unbound: map[string]bool{}, Downgrades: map[string]bool{}, Rings: map[string]bool{}, UpdatesToken: string(c.Server.Updates.Token),
 		Webhook: fleet.Webhook{Address: string(c.Server.Webhook), Secret: string(c.Server.WebhookSecret)},
 		Clients: c.Server.Updates.Clients, ReportSecrets: texts(c.Server.Updates.ReportSecrets),
-		MaxUpload: c.Server.Upload.MaxBytes, MetricsKey: string(c.Server.MetricsKey), BehindProxy: c.Server.BehindProxy,
+		MetricsKey: string(c.Server.MetricsKey),
 	}
 	for name, channel := range c.Channels {
 		o.Downgrades[name], o.Rings[name] = channel.AllowDowngrades, channel.Rings
