@@ -170,7 +170,6 @@ func (in *intake) missingMend() string {
 // settle finds out which releases the new entries are about, once all logs are known.
 func (in *intake) settle() error {
 	for i, d := range in.deliveries {
-		in.report.Channels[i].Version = ""
 		if head := d.after.Head(); head != nil {
 			in.report.Channels[i].Version = head.Version
 		}
@@ -267,6 +266,26 @@ func (in *intake) record(version string, data []byte) error {
 		}
 	}
 	in.records[version], in.data[version] = record, data
+	return nil
+}
+
+// fetch takes the records that are needed and not known from a store that may have them.
+func (in *intake) fetch(ctx context.Context, from library.Library) error {
+	for version := range in.needed {
+		if in.records[version] != nil {
+			continue
+		}
+		data, err := from.RecordData(ctx, version, in.sums[version])
+		if errors.Is(err, library.ErrNoRelease) || errors.Is(err, library.ErrStored) {
+			continue // it stays missing
+		}
+		if err != nil {
+			return err
+		}
+		if err := in.record(version, data); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

@@ -38,6 +38,23 @@ func (n NamedFiles) add(r *channels.Release) {
 // Has reports whether a log names the file with a key. A signature has the name of its bundle.
 func (n NamedFiles) Has(key string) bool { return n[strings.TrimSuffix(key, ".sig")] }
 
+// VersionsOf returns the versions that a log offers or offered, in the order in which they were
+// first offered.
+func VersionsOf(log *channels.Log) []string {
+	var versions []string
+	seen := map[string]bool{}
+	for i := range log.Entries {
+		e := &log.Entries[i]
+		for _, version := range []string{e.Version, e.Newest()} {
+			if !seen[version] {
+				versions = append(versions, version)
+			}
+			seen[version] = true
+		}
+	}
+	return versions
+}
+
 // RecordOf returns the SHA-256 of a version's record that logs name, hex; the one asked for if
 // that is among them, and empty if none has the version.
 func RecordOf(logs []*channels.Log, version, sum string) (rightful string) {
