@@ -1,7 +1,6 @@
 package channels
 
 import (
-	"bytes"
 	"encoding/json"
 	"path"
 	"strings"
@@ -23,21 +22,15 @@ func (r *Release) downloads(publicURL string, sequence uint64) downloads.List {
 	return d
 }
 
-// lists reports whether data is the list of downloads that a view shows, and the
-// public URL that it was rendered with, empty if it lists nothing. Nothing is as good
-// as an empty list.
-func (v View) lists(data []byte) (publicURL string, ok bool) {
-	if data == nil {
-		return "", len(v.release.Files) == 0
-	}
+// listBase returns the public URL that a list of the release's downloads was rendered with,
+// empty if it lists nothing.
+func (r *Release) listBase(data []byte) (publicURL string, ok bool) {
 	var d downloads.List
 	if json.Unmarshal(data, &d) != nil {
 		return "", false
 	}
-	if files := v.release.Files; len(files) > 0 && len(d.Files) > 0 {
-		publicURL = strings.TrimSuffix(d.Files[0].URL, escaped(files[0].Path))
+	if len(r.Files) > 0 && len(d.Files) > 0 {
+		publicURL = strings.TrimSuffix(d.Files[0].URL, escaped(r.Files[0].Path))
 	}
-	shown := v.release.downloads(publicURL, v.Sequence)
-	want, err := shown.Encode()
-	return publicURL, err == nil && bytes.Equal(data, want)
+	return publicURL, true
 }

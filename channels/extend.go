@@ -1,6 +1,7 @@
 package channels
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -16,18 +17,19 @@ type extension struct {
 	*Log
 	trust    Trust
 	thorough bool // all signatures are verified
+	loose    bool // the hash of the log's last entry is unknown
 }
 
-// extension returns an extension of a log, with what is known about the channel's operators.
 func (r Repository) extension(log *Log) extension {
-	return extension{log, r.Trust[log.Channel], r.Thorough}
+	return extension{Log: log, trust: r.Trust[log.Channel], thorough: r.Thorough}
 }
 
 // copied returns an extension of a copy of the log.
 func (x extension) copied() extension {
 	longer := *x.Log
 	longer.Entries, longer.begun = slices.Clip(x.Entries), 0
-	return extension{&longer, x.trust, x.thorough}
+	x.Log = &longer
+	return x
 }
 
 // precede records the hash of the newest entry before lost ones.
@@ -37,33 +39,11 @@ func (x extension) precede(sequence uint64, hash string) {
 	x.ends = ends // other copies may share the old map
 }
 
-// join decodes the entries that follow a log, up to the first missing one, and checks their
-// hashes.
-func (x extension) join(raw [][]byte) (*Log, error) {
-	longer := x.copied()
-	if end := slices.IndexFunc(raw, func(data []byte) bool { return data == nil }); end >= 0 {
-		raw = raw[:end]
-	}
-	entries := make([]Entry, len(raw))
-	head, sequence := x.head, x.last()
-	for i, d := range decodeAll(raw) {
-		sequence++
-		err := x.look(d, sequence, "", false)
-		if err == nil && d.entry.Previous != head {
-			err = journal.Faulty(x.Channel, sequence, "entry %d of %s does not match the hash of the one before it", sequence, x.Channel)
-		}
-		if err != nil {
-			return nil, err
-		}
-		entries[i], head = d.entry, d.hash
-	}
-	return longer.Log, longer.admit(entries, head)
-}
-
 // span adds the entries that follow a log, checking from the newest back, because each entry
-// has the hash of the previous one. Missing entries are empty.
+// has the hash of the previous one. Missing entries are empty. The gaps are those that no entry
+// declares lost or, with an error, all of them.
 func (x extension) span(raw [][]byte) (*Log, []Gap, error) {
-	var entries []Entry // newest first
+	entries := make([]Entry, 0, len(raw)) // newest first
 	var gaps []Gap
 	want, known := "", false // the hash of the next entry to check, if known
 	head := x.head
@@ -89,24 +69,24 @@ func (x extension) span(raw [][]byte) (*Log, []Gap, error) {
 		}
 		want, known = "", false
 	}
-	if known && want != x.head {
-		return nil, nil, journal.Faulty(x.Channel, x.last()+1, "entry %d of %s does not match the hash of the one before it", x.last()+1, x.Channel)
+	slices.Reverse(entries)
+	slices.Reverse(gaps)
+	if known && want != x.head && !x.loose {
+		return nil, gaps, journal.Faulty(x.Channel, x.last()+1, "entry %d of %s does not match the hash of the one before it", x.last()+1, x.Channel)
 	}
 	if !known && len(entries) > 0 {
 		longer.precede(x.last(), x.head)
 	}
-	slices.Reverse(entries)
-	slices.Reverse(gaps)
 	longer.thorough = longer.thorough || len(gaps) > 0 // no hash connects what is before one
 	if err := longer.admit(entries, head); err != nil {
-		return nil, nil, x.needs(err, entries, gaps)
+		return nil, gaps, x.needs(err, entries, gaps)
 	}
 	gaps = slices.DeleteFunc(gaps, func(g Gap) bool { return longer.declares(g.Lost) })
 	return longer.Log, gaps, nil
 }
 
-// needs explains why entries around gaps are refused: if the configured operators signed the
-// refused entry, the entry that put them in force is missing in a gap.
+// needs explains why an entry after a gap is refused: if the configured operators signed it, the
+// gap has the entry that put them in force.
 func (x extension) needs(err error, entries []Entry, gaps []Gap) error {
 	i := slices.IndexFunc(entries, func(e Entry) bool { return e.Sequence == fault.Of(err, x.Channel).Sequence })
 	if i < 0 || x.trust.Operators == nil || !x.configured(&entries[i]) {
@@ -120,7 +100,7 @@ func (x extension) needs(err error, entries []Entry, gaps []Gap) error {
 	return err
 }
 
-// look returns what is wrong with an entry, nil if nothing.
+// look checks the bytes, the number and, if known, the hash of an entry.
 func (x extension) look(d decoded, sequence uint64, want string, known bool) error {
 	switch {
 	case d.hash == "":
@@ -135,7 +115,7 @@ func (x extension) look(d decoded, sequence uint64, want string, known bool) err
 	return nil
 }
 
-// lacks is Approvals for an entry whose signers were read.
+// lacks is Approvals for an entry whose signers are known.
 func (x extension) lacks(e *Entry) (has, needs int, err error) {
 	force := x.operators
 	if force == nil && e.Operators == nil {
@@ -154,24 +134,14 @@ func (x extension) lacks(e *Entry) (has, needs int, err error) {
 	case e.Action == Follow && e.Leader != "" && e.From == force.Follows && has < needs:
 		led, needs, err := x.lacksLeader(e)
 		return max(has, led), needs, err // its own operators may sign it, too
-	case e.Action == Pause && x.isPause(e):
-		for _, key := range force.Servers {
-			if slices.Contains(e.signers, key) {
-				has++
-			}
-		}
-		needs = 1
-	case e.Action == Prune && x.stays(e):
-		needs = 1
-	case e.Action == Rollback && x.isBack(e):
-		needs = force.Rollbacks
+	case e.Action == Pause && x.isPause(e), e.Action == Prune && x.stays(e), e.Action == Rollback && x.isBack(e):
+		has, needs = force.CountFor(e.Action, e.signers)
 	}
 	return has, needs, nil
 }
 
-// lacksChange is lacks for an entry that puts operators in force. The operators in force so far
-// must approve, and enough of the new ones must sign to show that they have their keys. A root
-// key can stand in for the former.
+// lacksChange is lacks for an entry that puts operators in force. The former operators, or a
+// root key, must approve it, and enough of the new ones must sign to show that they have their keys.
 func (x extension) lacksChange(e *Entry) (has, needs int, err error) {
 	if err := e.Operators.Check(); err != nil {
 		return 0, 0, fmt.Errorf("%w: %w", ErrUnsigned, err)
@@ -187,21 +157,22 @@ func (x extension) lacksChange(e *Entry) (has, needs int, err error) {
 	return has, needs, nil
 }
 
-// admits returns an error that wraps ErrUnsigned unless an entry that follows the log has the
-// signatures that it needs.
+// admits returns an error that wraps ErrUnsigned if an entry that follows the log lacks
+// signatures.
 func (x extension) admits(e *Entry) error {
 	has, needs, err := x.lacks(e)
 	if err == nil && has < needs {
 		err = fmt.Errorf("%w: %d of %d", ErrUnsigned, has, needs)
 	}
-	if err != nil {
-		return fmt.Errorf("entry %d of %s: %w", e.Sequence, x.Channel, err)
-	}
-	return nil
+	return err
 }
 
-// admit appends entries if they have the signatures that they need. head is the hash of the
-// last one.
+// refused returns the fault of an entry that can't be accepted.
+func (x extension) refused(e *Entry, err error) error {
+	return journal.Faulty(x.Channel, e.Sequence, "entry %d of %s: %w", e.Sequence, x.Channel, err)
+}
+
+// admit appends entries that have the signatures that they need. head is the hash of the last.
 //
 // A signature covers the hash of the previous entry and so the whole log up to it, which the
 // program reads and verifies before it signs. The newest entry with all signatures therefore
@@ -219,17 +190,17 @@ func (x extension) admit(entries []Entry, head string) error {
 	if err != nil {
 		return err
 	}
-	if err := readAllSigners(x.Channel, entries[voucher+1:]); err != nil {
+	if err := x.readSigners(entries[voucher+1:]); err != nil {
 		return err
 	}
 	for i := range entries {
 		if i > voucher {
 			if err := x.admits(&entries[i]); err != nil {
-				return journal.Faulty(x.Channel, entries[i].Sequence, "%w", err)
+				return x.refused(&entries[i], err)
 			}
 		}
 		if err := entries[i].settle(); err != nil {
-			return journal.Faulty(x.Channel, entries[i].Sequence, "entry %d of %s: %w", entries[i].Sequence, x.Channel, err)
+			return x.refused(&entries[i], err)
 		}
 		x.Entries = append(x.Entries, entries[i])
 		x.operators = forces[i]
@@ -238,19 +209,14 @@ func (x extension) admit(entries []Entry, head string) error {
 	return nil
 }
 
-// forces returns the operators in force after each of the entries. It verifies the entries that
-// put operators in force.
+// forces returns the operators in force after each entry. It verifies the entries that appoint them.
 func (x extension) forces(entries []Entry) ([]*Operators, error) {
 	all := make([]*Operators, len(entries))
 	so := extension{Log: &Log{Channel: x.Channel, operators: x.operators}, trust: x.trust}
 	for i := range entries {
 		if e := &entries[i]; e.Operators != nil {
-			err := e.readSigners()
-			if err == nil {
-				err = so.admits(e)
-			}
-			if err != nil {
-				return nil, journal.Faulty(x.Channel, e.Sequence, "entry %d of %s: %w", e.Sequence, x.Channel, err)
+			if err := cmp.Or(e.readSigners(), so.admits(e)); err != nil {
+				return nil, x.refused(e, err)
 			}
 			so.operators = e.Operators
 		}
@@ -259,8 +225,8 @@ func (x extension) forces(entries []Entry) ([]*Operators, error) {
 	return all, nil
 }
 
-// voucher returns the index of the newest entry with all signatures that the operators in force
-// and the configured ones require, -1 if there is none.
+// voucher returns the index of the newest entry that enough of the operators in force and of the
+// configured ones have signed, -1 if there is none.
 func (x extension) voucher(entries []Entry, forces []*Operators) (int, error) {
 	for i := len(entries) - 1; i >= 0 && forces[i] != nil && !x.thorough; i-- {
 		e, force := &entries[i], forces[i]
@@ -268,7 +234,7 @@ func (x extension) voucher(entries []Entry, forces []*Operators) (int, error) {
 			continue
 		}
 		if err := e.readSigners(); err != nil {
-			return 0, journal.Faulty(x.Channel, e.Sequence, "entry %d of %s: %w", e.Sequence, x.Channel, err)
+			return 0, x.refused(e, err)
 		}
 		if force.Count(e.signers) >= force.Approvals && x.configured(e) {
 			return i, nil
@@ -302,7 +268,7 @@ func (x extension) vouched() error {
 	return fault.Distrust(fmt.Sprintf("no entry of %s has the signatures of %d configured operators: others sign it", x.Channel, ours.Approvals), x.Channel, ErrLog, ErrUnsigned, fault.ErrStrangers)
 }
 
-// vouchedWith is vouched for the log followed by an entry whose signers were read.
+// vouchedWith is vouched for the log with another entry, whose signers are known.
 func (x extension) vouchedWith(e Entry) error {
 	longer := x.copied()
 	longer.Entries = append(longer.Entries, e)
@@ -327,9 +293,9 @@ func (x extension) lacksLeader(e *Entry) (has, needs int, err error) {
 	if err != nil {
 		return 0, 0, fmt.Errorf("%w: the entry that it follows: %w", ErrUnsigned, err)
 	}
-	want := x.Carry(leader.Release)
-	if leader.Rollout != nil && leader.Rollout.Version == e.Version {
-		want = x.Carry(leader.Rollout.Release)
+	var want Release
+	if brought := leader.offered(e.Version); brought != nil {
+		want = x.Carry(*brought)
 	}
 	head := x.Head()
 	switch {
@@ -347,16 +313,14 @@ func (x extension) lacksLeader(e *Entry) (has, needs int, err error) {
 	return force.Count(leader.signers), force.Approvals, nil
 }
 
-// saysWith reports whether an entry that follows another says nothing that no signature of the
-// other proves.
+// saysWith reports whether the signatures of a leader's entry prove all that the follower's says.
 func (e *Entry) saysWith(leader *Entry) bool {
 	said, proven := Entry{Who: e.Who, Why: e.Why, Origin: e.Origin, Targets: e.Targets, Halted: e.Halted, Accepted: e.Accepted},
 		Entry{Who: leader.Who, Why: leader.Why, Origin: leader.Origin, Targets: slices.Sorted(maps.Keys(e.Release.Platforms))}
 	return same(&said, &proven)
 }
 
-// stays reports whether clients get after an entry what they got before, and nothing is
-// said to be lost.
+// stays reports whether an entry changes nothing for clients and declares nothing lost.
 func (x extension) stays(e *Entry) bool {
 	head := x.Head()
 	return head != nil && len(e.Lost) == 0 && head.Release.Equal(&e.Release) && same(head.Rollout, e.Rollout)
@@ -369,9 +333,8 @@ func same[T Rollout | Entry](a, b *T) bool {
 	return errX == nil && errY == nil && string(x) == string(y)
 }
 
-// isStep reports whether an entry is the next step of the rollout that runs, not before
-// its time, so that it follows from what was signed, and says nothing else: of such an entry
-// nobody's signature proves who made it, or why.
+// isStep reports whether an entry is the next step of the current rollout, not before its time,
+// and says nothing else: it needs no signature, so nothing would prove who made it, or why.
 func (x extension) isStep(e *Entry) bool {
 	head := x.Head()
 	if head == nil || head.Rollout == nil || !head.Rollout.Due(e.When) || e.When.Before(head.When) {
@@ -388,7 +351,7 @@ func (x extension) isStep(e *Entry) bool {
 	return e.Release.Equal(&head.Release) && same(e.Rollout, next)
 }
 
-// isPause reports whether an entry only stops offering the newest release.
+// isPause reports whether all that an entry does is to stop offering the newest release.
 func (x extension) isPause(e *Entry) bool {
 	head, r := x.Head(), e.Rollout
 	switch {
@@ -407,9 +370,8 @@ func (x extension) isPause(e *Entry) bool {
 	return false
 }
 
-// isBack reports whether an entry takes all clients back to a release that they were offered
-// before and that the channel was not rolled back from since. Other rollbacks, such as one to a
-// bad release, need all approvals.
+// isBack reports whether an entry takes all clients back to a release that was offered before and
+// not rolled back since. Other rollbacks, such as one to a bad release, need all approvals.
 func (x extension) isBack(e *Entry) bool {
 	head := x.Head()
 	if head == nil || e.Rollout != nil || len(e.Lost)+len(e.Pruned) > 0 ||

@@ -1,7 +1,6 @@
 package channels
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -15,26 +14,25 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// A channel is fed if its entries come from another store, byte for byte. A mark such as
-// log/stable/0000000012-0000000040.part, written before them, says which entries come
-// together; it is empty, and an object of that name with content is no mark. Its first entry is written last, and none of them counts before: readers never
-// see what was in force between two deliveries, and a delivery that was interrupted is none.
-// Marks stay. A channel is fed if they cover every entry that it has; those of a channel
-// with entries of its own say nothing. So a forged mark hides no entry that is there, and
-// whoever forges marks for all of a log has its moves refused, and no more.
+// A channel is fed if its entries are copied from another store, byte for byte, in deliveries.
+// An empty object such as log/stable/0000000012-0000000040.part marks a delivery. It is written
+// first and the delivery's first entry last; until then none of the entries counts, so readers
+// never see part of a delivery. Marks stay. A channel is fed if its marks cover all its entries;
+// otherwise they are ignored. So a forged mark hides no entry, and forging marks for a whole log
+// only gets its moves refused.
 
-// ErrFed means that a channel has the log of another store, which alone may move it.
+// ErrFed means that a channel is fed, and can be moved only in the store that it comes from.
 var ErrFed = errors.New("its log comes from another store")
 
 const (
-	// MaxEntry bounds an entry, MaxHistory the entries that are taken over at once, in bytes.
+	// MaxEntry bounds an entry, MaxHistory the entries of one delivery, in bytes.
 	MaxEntry   = journal.MaxEntry
 	MaxHistory = journal.MaxHistory
 	// MaxEntries bounds their number.
 	MaxEntries = journal.MaxEntries
 )
 
-// deliveries is what a log knows of where its entries come from.
+// deliveries says whether a log is fed, and what has arrived of an incomplete delivery.
 type deliveries struct {
 	fed   bool
 	begun uint64
@@ -43,11 +41,9 @@ type deliveries struct {
 // Fed reports whether the channel is fed.
 func (d deliveries) Fed() bool { return d.fed }
 
-// Begun returns the highest entry that is there of a delivery that is not complete, 0 if
-// there is none.
+// Begun returns the newest entry of an incomplete delivery, 0 if there is none.
 func (d deliveries) Begun() uint64 { return d.begun }
 
-// note keeps what a listing says of deliveries.
 func (d *deliveries) note(found journal.Listing) {
 	d.fed, d.begun = found.Fed, 0
 	if n := len(found.Hidden); n > 0 {
@@ -67,9 +63,8 @@ func (l *Log) HashOf(sequence uint64) string {
 	return l.ends[sequence]
 }
 
-// Follow returns a log extended by the bytes of the entries that follow it, of which lost
-// ones are empty. It checks what Extend does: numbers, hashes, operators, and times. Errors wrap
-// ErrLog.
+// Follow returns a log extended by the bytes of the next entries, of which lost ones are empty.
+// Like Extend it checks numbers, hashes, operators and times. Errors wrap ErrLog.
 func (r Repository) Follow(ctx context.Context, log *Log, raw [][]byte) (*Log, error) {
 	size := 0
 	for i, data := range raw {
@@ -86,15 +81,9 @@ func (r Repository) Follow(ctx context.Context, log *Log, raw [][]byte) (*Log, e
 	}
 	shorter := r.extension(log)
 	shorter.thorough = true
-	var longer *Log
-	var err error
-	if lost := slices.ContainsFunc(raw, func(data []byte) bool { return len(data) == 0 }); lost {
-		var gaps []Gap
-		if longer, gaps, err = shorter.span(raw); err == nil && len(gaps) > 0 {
-			err = gaps[0].Problem
-		}
-	} else {
-		longer, err = shorter.join(raw)
+	longer, gaps, err := shorter.span(raw)
+	if err == nil && len(gaps) > 0 {
+		err = gaps[0].Problem
 	}
 	if err != nil {
 		return nil, err
@@ -105,10 +94,9 @@ func (r Repository) Follow(ctx context.Context, log *Log, raw [][]byte) (*Log, e
 	return longer, r.believe(ctx, log, &arriving)
 }
 
-// Feed writes the bytes of entries that follow a log, as Follow has accepted them. The
-// last of them is not lost. They count once all are there; the same call again completes it. Of a longer log that
-// stands in the place it takes the bytes that are the same. A *ConflictError if another
-// entry has one of the numbers.
+// Feed writes the entries that Follow has accepted, of which the last is not lost. They count
+// once all are written; if Feed is interrupted, the same call completes it. Entries that exist
+// with the same bytes are fine; others are a *ConflictError.
 func (r Repository) Feed(ctx context.Context, log *Log, raw [][]byte) error {
 	if len(raw) == 0 {
 		return nil
@@ -146,19 +134,6 @@ func (r Repository) Feed(ctx context.Context, log *Log, raw [][]byte) error {
 	return c.put(ctx, first+uint64(opening), raw[opening])
 }
 
-// put writes the bytes of an entry, or accepts the same.
-func (c chain) put(ctx context.Context, sequence uint64, data []byte) error {
-	key := journal.Key(c.Channel, sequence)
-	_, err := c.Store.Create(ctx, key, bytes.NewReader(data), int64(len(data)), journal.Attributes)
-	if errors.Is(err, fs.ErrExist) {
-		return c.compare(ctx, key, data)
-	}
-	if err != nil {
-		return fmt.Errorf("write entry %d of %s: %w", sequence, c.Channel, err)
-	}
-	return nil
-}
-
 // SequenceIn returns the channel and the number in the key of an entry; ok is false for
 // other keys.
 func SequenceIn(key string) (channel string, sequence uint64, ok bool) {
@@ -185,11 +160,11 @@ func (r Repository) Raw(ctx context.Context, channel string, after uint64) ([][]
 	return r.journal(channel).Raw(ctx, after)
 }
 
-// segmentsEvery is how many moves lie between two looks for a segment to make.
+// segmentsEvery is how many moves lie between two checks for a segment to make.
 const segmentsEvery = 16
 
-// Pack makes the oldest segment that a log lacks, if one is due. It may be called after
-// each move: it looks only now and then.
+// Pack makes the oldest segment that a log lacks. It is meant to be called after each move, and
+// checks only after every 16th.
 func (r Repository) Pack(ctx context.Context, log *Log) error {
 	if newest := log.last(); newest < segment.Entries || newest%segmentsEvery != 0 {
 		return nil

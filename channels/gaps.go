@@ -9,13 +9,12 @@ import (
 	"tsmon/channels/journal"
 )
 
-// Lost says that entries before the one that contains it are lost for good. The log is read
-// without them; if their bytes turn up, they count again.
+// Lost declares earlier entries lost. The log is read without them; if their bytes turn up,
+// they count again.
 type Lost struct {
 	From uint64 `json:"from"` // number of the first one
 	To   uint64 `json:"to"`   // number of the last one
-	// Hash is the hex SHA-256 of the last one, as the entry that follows it has it; empty if
-	// none follows.
+	// Hash is the hex SHA-256 of the last one, from the entry after it; empty if there is none.
 	Hash string `json:"hash,omitempty"`
 }
 
@@ -25,19 +24,18 @@ type Gap struct {
 	Problem error // wraps ErrLog
 }
 
-// Pruned reports whether the log says that the bundles of a version were removed from the store
-// or lost, and no later entry offers the version.
+// Pruned reports whether the bundles of a version were removed from the store or lost, and no
+// later entry offers the version.
 func (l *Log) Pruned(version string) bool { return l.PrunedBy(version) != nil }
 
-// PrunedBy returns the newest entry that says that bundles were removed or lost, nil if Pruned
-// is false.
+// PrunedBy returns the entry that makes Pruned true, nil if it is false.
 func (l *Log) PrunedBy(version string) *Entry {
 	for i := len(l.Entries) - 1; i >= 0; i-- {
 		e := &l.Entries[i]
 		switch {
 		case slices.Contains(e.Pruned, version):
 			return e
-		case e.offers(version):
+		case e.offered(version) != nil:
 			return nil
 		}
 	}
@@ -67,39 +65,39 @@ func (s Salvage) Examine(ctx context.Context, channel string) (*Log, []Gap, erro
 	if err := CheckName(channel); err != nil {
 		return nil, nil, err
 	}
-	return s.r.journal(channel).around(ctx, s.r.extension(&Log{Channel: channel}))
-}
-
-// around extends a log by the entries that follow it, skipping missing ones.
-func (c chain) around(ctx context.Context, log extension) (*Log, []Gap, error) {
-	found, err := c.Numbers(ctx, log.last(), log.fed)
+	j := s.r.journal(channel)
+	found, err := j.Numbers(ctx, 0, false)
 	if err != nil {
 		return nil, nil, err
 	}
-	present := found.Numbers
-	if len(present) == 0 {
-		same := *log.Log
-		same.note(found)
-		return &same, nil, nil
+	log, gaps, failed, err := j.extend(ctx, s.r.extension(&Log{Channel: channel}), found, false)
+	if failed != nil {
+		return nil, nil, failed
 	}
-	newest := present[len(present)-1]
-	if newest-log.last() > journal.MaxEntries {
-		return nil, nil, journal.Faulty(log.Channel, newest, "entries up to %d of %s are missing", newest-1, log.Channel)
+	return log, gaps, err
+}
+
+// extend adds the entries of a listing to a log, but for missing ones. With packed it reads them
+// from segments if none is missing: no hash proves what a segment has before a gap. If the store
+// fails in between, failed says why, and the log ends before the first entry that was not read.
+func (c chain) extend(ctx context.Context, log extension, found journal.Listing, packed bool) (longer *Log, gaps []Gap, failed, err error) {
+	raw, err := c.Slots(log.last(), found.Numbers)
+	if err != nil {
+		return nil, nil, nil, err
 	}
-	raw := make([][]byte, newest-log.last())
-	for i := range raw {
-		if _, ok := slices.BinarySearch(present, log.last()+uint64(i)+1); !ok {
-			raw[i] = []byte{} // ReadEntries passes over it
-		}
+	packed = packed && len(raw) == len(found.Numbers) && c.ReadSegments(ctx, log.last(), raw)
+	failed = c.ReadEntries(ctx, log.last(), raw)
+	if end := slices.IndexFunc(raw, func(data []byte) bool { return data == nil }); end >= 0 {
+		raw = raw[:end]
 	}
-	if err := c.ReadEntries(ctx, log.last(), raw); err != nil {
-		return nil, nil, err
+	longer, gaps, err = log.span(raw)
+	if packed && (err != nil || len(gaps) > 0) { // a segment may not be the log's
+		return c.extend(ctx, log, found, false)
 	}
-	longer, gaps, err := log.span(raw)
 	if err == nil {
 		longer.note(found)
 	}
-	return longer, gaps, err
+	return longer, gaps, failed, err
 }
 
 // declares reports whether an entry declares these entries lost.
@@ -135,7 +133,7 @@ func (s Salvage) Span(channel string, raw [][]byte, found journal.Listing) (*Log
 }
 
 // Believe returns an error that wraps ErrLog unless the reader trusts the operators of a log,
-// and the entries of leaders that it follows exist.
+// and the leaders' entries that it follows exist.
 func (s Salvage) Believe(ctx context.Context, log *Log) error {
 	if err := s.r.extension(log).vouched(); err != nil {
 		return err

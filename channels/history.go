@@ -3,7 +3,6 @@ package channels
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 )
@@ -22,13 +21,11 @@ type Position struct {
 // String returns SEQUENCE:HASH, as ParsePosition reads it.
 func (p Position) String() string { return strconv.FormatUint(p.Sequence, 10) + ":" + p.Hash }
 
-var hexHash = regexp.MustCompile(`^[0-9a-f]{64}$`)
-
 // ParsePosition reads the end of a log that is not empty, SEQUENCE:HASH.
 func ParsePosition(text string) (Position, error) {
 	digits, hash, _ := strings.Cut(text, ":")
 	sequence, err := strconv.ParseUint(digits, 10, 63)
-	if err != nil || sequence == 0 || !hexHash.MatchString(hash) {
+	if err != nil || sequence == 0 || !digest.MatchString(hash) {
 		return Position{}, fmt.Errorf("%.100q is not SEQUENCE:HASH, a number and 64 hexadecimal digits", text)
 	}
 	return Position{sequence, hash}, nil

@@ -1,6 +1,7 @@
 package channels
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -71,5 +72,37 @@ func TestContinuesPastLostEntries(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestSeenPastLostEntries: a log that was shortened is refused, also where a later entry says
+// others to be lost.
+func TestSeenPastLostEntries(t *testing.T) {
+	r, root := newStore(t)
+	remove := func(n uint64) {
+		t.Helper()
+		if err := os.Remove(filepath.Join(root, filepath.FromSlash(journal.Key("stable", n)))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	moved(t, r, "stable", entry(Publish, "1.0.0", "", ""), entry(Publish, "1.1.0", "", ""), entry(Publish, "1.2.0", "", ""))
+	remove(2)
+	log, _, err := r.Salvage().Examine(t.Context(), "stable")
+	if err != nil {
+		t.Fatal(err)
+	}
+	repaired := entry(Repair, "1.2.0", "", "")
+	repaired.Lost = []Lost{{From: 2, To: 2}}
+	if _, err := r.Enter(t.Context(), log, log.Next(repaired)); err != nil {
+		t.Fatal(err)
+	}
+	seen := moved(t, r, "stable", entry(Publish, "1.3.0", "", "")).End()
+	r.Seen = func(context.Context, string) (Position, error) { return seen, nil }
+	if _, err := r.Load(t.Context(), "stable"); err != nil {
+		t.Error(err)
+	}
+	remove(5)
+	if log, err := r.Load(t.Context(), "stable"); !errors.Is(err, ErrHistory) {
+		t.Errorf("a log without its newest entry is read: %v, %v", log, err)
 	}
 }

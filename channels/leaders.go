@@ -7,10 +7,10 @@ import (
 	"tsmon/channels/journal"
 )
 
-// led returns an error unless each entry after number known that follows a leader is matched
-// by an entry in the leader's log: a plan that was signed but never made has signatures, too.
-// If the log is read from its beginning, only the newest such entry is checked, unless r is
-// thorough. Where both logs are delivered from another store, the leader's may arrive later.
+// led returns an error if an entry after number known follows an entry that is not in its leader's
+// log: a plan that was signed but never made has signatures, too. If the log is read from its
+// beginning, only the newest follower is checked, unless r is thorough. Where both logs are fed,
+// the leader's may arrive later.
 func (r Repository) led(ctx context.Context, log *Log, known uint64) (err error) {
 	leaders := map[string]*Log{}
 	for i := len(log.Entries) - 1; i >= 0 && log.Entries[i].Sequence > known; i-- {
@@ -36,8 +36,8 @@ func (r Repository) led(ctx context.Context, log *Log, known uint64) (err error)
 	return nil
 }
 
-// gave reports whether a log, from an entry on, showed everybody what a follower's entry brings
-// when that was made. It does where entries are lost that could tell.
+// gave reports whether a log, from an entry on, showed everybody the follower's version when the
+// follower's entry was made, or has lost the entries that would tell.
 func gave(l *Log, from uint64, e *Entry) bool {
 	const apart = 2 * Tolerance // of two clocks, each of which may be off
 	for i := range l.Entries {
@@ -49,8 +49,8 @@ func gave(l *Log, from uint64, e *Entry) bool {
 	return false
 }
 
-// leader returns the log of a channel that another follows with an entry, read unless it is
-// known up to the position and beyond, as far as that entry needs it.
+// leader returns the log of the channel that an entry follows. It is read only if what is known of
+// it does not reach as far as the entry needs.
 func (p Position) leader(ctx context.Context, r Repository, log *Log, name string, e *Entry) (*Log, error) {
 	if log == nil && r.Known != nil {
 		log = r.Known(name)

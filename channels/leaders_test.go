@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"tsmon/channels/journal"
+	"tsmon/signing"
+	"tsmon/signing/signingtest"
 	"tsmon/store/object"
 )
 
@@ -162,4 +164,39 @@ func must(log *Log, err error) *Log {
 		panic(err)
 	}
 	return log
+}
+
+// TestWitness: a follower goes by the entry that let its release out, not by a later one that
+// shows the same release. Where the operators in force have signed only such a later one, that
+// is the witness.
+func TestWitness(t *testing.T) {
+	g := guard(t)
+	stable := g.story(t, "stable")
+	now := time.Now().UTC().Truncate(time.Second)
+	move := func(action Action, why string, rollout *Rollout, operators *Operators, by ...signing.SSHSigner) {
+		t.Helper()
+		e := *stable.Head()
+		e.Action, e.Why, e.When, e.Rollout, e.Operators = action, why, now, rollout, operators
+		stable = g.enter(t, stable, e, by...)
+	}
+	witness := func(want uint64) {
+		t.Helper()
+		e := entry(Follow, "1.2.0", "stable", "a plan's reason")
+		if err := stable.Witness(&e); err != nil {
+			t.Fatal(err)
+		}
+		leader, err := decodeEntry([]byte(e.Leader))
+		if err != nil || leader.Sequence != want || e.Why != stable.At(want).Why {
+			t.Errorf("the witness is entry %d, with %q; want entry %d (%v)", leader.Sequence, e.Why, want, err)
+		}
+	}
+	witness(3)
+	move(Pause, "one site fails", stable.Head().Rollout.Pause(now), nil, g.ann, g.bob)
+	move(Resume, "the site was misconfigured", stable.Head().Rollout.Resume(now), nil, g.ann, g.bob)
+	move(Advance, "as well as all others", stable.Head().Rollout.Step(now), nil, g.ann, g.bob)
+	move(Appoint, "bob has left", stable.Head().Rollout, &Operators{Keys: map[string]string{"ann": g.ann.Public().String(), "cem": g.cem.Public().String()}, Approvals: 2, Rollbacks: 2}, g.ann, g.bob, g.cem)
+	witness(3)
+	next := signingtest.Operator(t)
+	move(Appoint, "all keys are new", stable.Head().Rollout, &Operators{Keys: map[string]string{"next": next.Public().String()}, Approvals: 1, Rollbacks: 1}, g.root, next)
+	witness(8)
 }

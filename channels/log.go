@@ -43,7 +43,6 @@
 package channels
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -72,19 +71,19 @@ type Action string
 const (
 	Publish  Action = "publish"  // a new release
 	Promote  Action = "promote"  // a release of another channel
-	Follow   Action = "follow"   // the channel that this one follows overtook it
+	Follow   Action = "follow"   // a release of the channel that this one follows
 	Rollback Action = "rollback" // back to an earlier release
 	Advance  Action = "rollout"  // a rollout has another share, or has ended
 	Pause    Action = "pause"    // the newest release is held back
 	Resume   Action = "resume"   // it is no longer held back
-	Repair   Action = "repair"   // what is lost is said to be; clients get what they got
-	Prune    Action = "prune"    // bundles of old releases are removed; likewise
-	Appoint  Action = "appoint"  // other operators are in force; likewise
-	Accept   Action = "accept"   // entries that were seen and are not in the log are given up; likewise
+	// The others change nothing for clients.
+	Repair  Action = "repair"  // entries or bundles are declared lost
+	Prune   Action = "prune"   // bundles of old releases are removed
+	Appoint Action = "appoint" // other operators are in force
+	Accept  Action = "accept"  // newer entries that were seen and are missing are given up
 )
 
-// Upkeep reports whether an entry leaves clients with what they got: it is about the store
-// or the log.
+// Upkeep reports whether an entry changes nothing for clients.
 func (a Action) Upkeep() bool { return slices.Contains([]Action{Repair, Prune, Appoint, Accept}, a) }
 
 // Entry is one move of a channel.
@@ -93,7 +92,7 @@ type Entry struct {
 	Sequence uint64    `json:"sequence"`       // from 1, without a gap but for lost ones
 	Previous string    `json:"previous"`       // hex SHA-256 of the previous entry's bytes, empty for the first
 	Action   Action    `json:"action"`         //
-	Version  string    `json:"version"`        // that the channel shows from then on
+	Version  string    `json:"version"`        // what the channel shows from then on
 	From     string    `json:"from,omitempty"` // promote, follow: the other channel; rollback, pause: the version left
 	Targets  []string  `json:"targets"`        // platform keys, sorted
 	Who      string    `json:"who"`
@@ -105,25 +104,23 @@ type Entry struct {
 	Origin *Origin `json:"origin,omitempty"`
 	// Release is what the channel shows.
 	Release Release `json:"release"`
-	// Rollout is a newer release that only some clients get so far, or nil. All
-	// other clients get Release.
+	// Rollout is a newer release that only some clients get; nil if there is none.
 	Rollout *Rollout `json:"rollout,omitempty"`
 	// Pruned are versions whose bundles are removed from the store, or lost.
 	Pruned []string `json:"pruned,omitempty"`
 	Lost   []Lost   `json:"lost,omitempty"` // entries before this one
-	// Accepted is the end of the log that was seen before its newest entries were lost, and
-	// that are given up. It counts where operators are in force.
+	// Accepted is the end of a log whose newest entries are given up, as it was seen before they
+	// were lost. It counts where operators are in force.
 	Accepted *Position `json:"accepted,omitempty"`
-	// Operators, if set, are in force from this entry on. Later entries need their
-	// signatures, except those that follow from the log itself, such as the steps of a
-	// rollout.
+	// Operators, if set, must sign the entries from this one on, except those that follow from
+	// the log itself, such as the steps of a rollout.
 	Operators *Operators `json:"operators,omitempty"`
 	// Leader is the entry of the channel that this one follows, byte for byte, whose
 	// signatures count for this one. Empty where there are no operators.
 	Leader string `json:"leader,omitempty"`
 	// Expires is until when an entry that waits for signatures may be made, zero for one
-	// that did not wait. Entered is when it was made, which nobody signed: it lies between
-	// When and Expires, and the times of the entry count from it.
+	// that did not wait. Entered is when it was made, between When and Expires; it is not
+	// signed, and the times of the entry count from it.
 	Expires time.Time `json:"expires,omitzero"`
 	Entered time.Time `json:"entered,omitzero"`
 	// Nonce is a random text that is not signed. It distinguishes two writers who make the
@@ -134,7 +131,7 @@ type Entry struct {
 
 	signers  []string // keys whose signatures are good
 	verified bool     // signers is known
-	signed   *Entry   // with the times that were signed, if they are others
+	signed   *Entry   // with the times that were signed, if they differ
 }
 
 // Origin is the CI job that made an entry, as its environment variables describe it.
@@ -152,8 +149,16 @@ func (e *Entry) Newest() string {
 	return e.Version
 }
 
-// offers reports whether any client gets a version.
-func (e *Entry) offers(version string) bool { return e.Version == version || e.Newest() == version }
+// offered returns a version as clients get it from the entry on, nil if none does.
+func (e *Entry) offered(version string) *Release {
+	switch {
+	case e.Version == version:
+		return &e.Release
+	case e.Rollout != nil && e.Rollout.Version == version:
+		return &e.Rollout.Release
+	}
+	return nil
+}
 
 // WentBack reports whether e is a rollback to a lower version than the channel had: one
 // with a version may also restore a higher one.
@@ -164,8 +169,7 @@ type Log struct {
 	Channel string
 	Entries []Entry
 	head    string // hash of the last entry's bytes
-	// ends has the hashes of the entries that stand before lost ones, by number: no entry
-	// that is there holds them.
+	// ends has the hashes of the entries before lost ones, by number: no other entry has them.
 	ends map[uint64]string
 	// operators are those in force after the last entry, nil if there are none.
 	operators *Operators
@@ -180,8 +184,8 @@ func (l *Log) Head() *Entry {
 	return &l.Entries[len(l.Entries)-1]
 }
 
-// Decided returns the last entry by which somebody moved the channel: not one about the
-// upkeep of the store, unless there is no other. nil for a channel that was never moved.
+// Decided returns the newest entry that is neither a repair nor a prune, or else the newest;
+// nil for a channel that was never moved.
 func (l *Log) Decided() *Entry {
 	for i := len(l.Entries) - 1; i >= 0; i-- {
 		if e := &l.Entries[i]; e.Action != Prune && e.Action != Repair {
@@ -192,9 +196,7 @@ func (l *Log) Decided() *Entry {
 }
 
 // Shown reports whether any client got a version at any time.
-func (l *Log) Shown(version string) bool {
-	return slices.ContainsFunc(l.Entries, func(e Entry) bool { return e.offers(version) })
-}
+func (l *Log) Shown(version string) bool { return l.Release(version) != nil }
 
 // Standing returns the entries whose releases were not rolled back, oldest first:
 // a rollback removes every version above its target. The last entry is the head.
@@ -214,21 +216,19 @@ func (l *Log) Standing() []Entry {
 	return stack
 }
 
-// Round returns the entry with which somebody last let the newest release out: published
-// it, promoted it, or resumed it. Steps, other shares, the way back to a release, and entries
-// that leave clients with what they got change nothing of that. 0 if there is none.
+// Round returns the number of the entry that last published, promoted or resumed the newest
+// release, 0 if there is none.
 func (l *Log) Round() uint64 {
 	for i := len(l.Entries) - 1; i >= 0; i-- {
 		e := &l.Entries[i]
-		if e.Newest() == l.Head().Newest() && !e.Action.Upkeep() && !slices.Contains([]Action{Advance, Pause, Rollback}, e.Action) {
+		if e.Newest() == l.Head().Newest() && slices.Contains([]Action{Publish, Promote, Follow, Resume}, e.Action) {
 			return e.Sequence
 		}
 	}
 	return 0
 }
 
-// Before returns the version that everybody had before the newest one, empty if there
-// was none.
+// Before returns the version that everybody had before the newest one, empty if none.
 func (l *Log) Before() string {
 	head, standing := l.Head(), l.Standing()
 	for i := len(standing) - 1; i >= 0; i-- {
@@ -254,7 +254,7 @@ func (l *Log) RolledBack(version string) *Entry {
 	for i := range l.Entries {
 		e := &l.Entries[i]
 		switch {
-		case e.offers(version):
+		case e.offered(version) != nil:
 			offered, off = true, nil
 		case e.Action == Rollback && off == nil && offered && below(e.Version, version):
 			off = e
@@ -288,15 +288,11 @@ func (e *Entry) encode() ([]byte, error) {
 	if e.signed != nil {
 		e = e.signed
 	}
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	err := enc.Encode(e)
-	if err == nil && buf.Len() > journal.MaxEntry {
-		err = fmt.Errorf("%w: an entry of %d bytes, at most %d are allowed", ErrLog, buf.Len(), journal.MaxEntry)
+	data, err := manifest.JSON(e)
+	if err == nil && len(data) > journal.MaxEntry {
+		err = fmt.Errorf("%w: an entry has %d bytes, at most %d are allowed", ErrLog, len(data), journal.MaxEntry)
 	}
-	return buf.Bytes(), err
+	return data, err
 }
 
 // decodeEntry reads an entry and checks that clients can read its manifests. Stricter rules

@@ -68,11 +68,11 @@ type Answer struct {
 	Goal string
 }
 
-// Compile prepares the offers of a log, with the bundles at publicURL. check, which
-// may be nil, is given the bytes of each manifest that clients could be offered. If it fails for what the channel
-// shows, there are no offers. If it fails for a rollout or a watershed, the offers
-// come with an error: the rollout then includes nobody, and clients before the
-// watershed get ErrUnverified. ErrNothing if the log is empty.
+// Compile prepares the offers of a log, with the bundles at publicURL. check, which may be nil,
+// verifies each manifest that clients could be offered. If it fails for what the channel shows,
+// there are no offers. If it fails for a rollout or a watershed, the offers come with an error:
+// the rollout then includes nobody, and clients before the watershed get ErrUnverified.
+// ErrNothing if the log is empty.
 func Compile(log *Log, publicURL string, check func(data []byte) error) (*Offers, error) {
 	head := log.Head()
 	if head == nil {
@@ -110,7 +110,7 @@ func Foreign(m manifest.Manifest, check func(data []byte) error) (*Offers, error
 	return &Offers{shown: shown}, nil
 }
 
-// checked reads a manifest as clients do, after check has accepted its bytes.
+// checked reads a manifest as clients do, after check, which may be nil, has accepted its bytes.
 func checked(m manifest.Manifest, check func(data []byte) error) (*manifest.Response, error) {
 	data, err := m.Encode()
 	if err == nil && check != nil {
@@ -118,15 +118,6 @@ func checked(m manifest.Manifest, check func(data []byte) error) (*manifest.Resp
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", m.Version, err)
-	}
-	return manifest.ParseResponse(data)
-}
-
-// response reads a manifest as clients do.
-func response(m manifest.Manifest) (*manifest.Response, error) {
-	data, err := m.Encode()
-	if err != nil {
-		return nil, err
 	}
 	return manifest.ParseResponse(data)
 }

@@ -16,8 +16,7 @@ import (
 // ErrUnsigned means that an entry lacks the signatures of operators that it needs.
 var ErrUnsigned = errors.New("the operators have not signed it")
 
-// Namespace is what the signatures of entries are for, as `ssh-keygen -Y verify -n` takes
-// it.
+// Namespace is the namespace of the signatures, for `ssh-keygen -Y verify -n`.
 const Namespace = "tsmon-log"
 
 const (
@@ -25,22 +24,21 @@ const (
 	maxSignatures = 20
 )
 
-// Operators say whose signatures the entries of a channel need. They count from the entry
-// on that holds them.
+// Operators say whose signatures the entries of a channel need, from the entry that holds them.
 type Operators struct {
 	Keys map[string]string `json:"keys"` // OpenSSH public keys by name, without comments
-	// Servers are keys of servers by name, which sign pauses and nothing else.
+	// Servers are keys of servers by name, which may sign pauses only.
 	Servers map[string]string `json:"servers,omitempty"`
-	// Approvals is how many operators must sign a move; Rollbacks how many a rollback to a
-	// lower version that was not rolled back from before.
+	// Approvals is how many operators must sign a move. Rollbacks is how many must sign a
+	// rollback to a lower version, unless that was itself rolled back before.
 	Approvals int `json:"approvals"`
 	Rollbacks int `json:"rollbacks"`
-	// Follows is the channel whose signed entries count here as well, empty if none do.
+	// Follows is the channel whose signed entries count here too, empty if none do.
 	Follows string `json:"follows,omitempty"`
 }
 
-// Check reports why operators are not possible: there must be 1 to 50, each with a key of
-// its own, and no more approvals than operators.
+// Check returns what is wrong with operators: there must be 1 to 50, each with a different
+// key, and no more approvals than operators.
 func (o *Operators) Check() error {
 	seen := map[string]string{}
 	for _, keys := range []map[string]string{o.Keys, o.Servers} {
@@ -48,7 +46,7 @@ func (o *Operators) Check() error {
 			key, err := signing.ParseSSHKey(text)
 			switch other := seen[text]; {
 			case !name.MatchString(who):
-				return fmt.Errorf("the name %.40q can't be one: use lower-case letters, digits and hyphens", who)
+				return fmt.Errorf("%.40q can't be a name: use lower-case letters, digits and hyphens", who)
 			case err != nil:
 				return fmt.Errorf("the key of %s: %w", who, err)
 			case key.String() != text:
@@ -72,7 +70,7 @@ func (o *Operators) Check() error {
 	return nil
 }
 
-// Equal reports whether two say the same; either may be nil.
+// Equal compares operators; either may be nil.
 func (o *Operators) Equal(other *Operators) bool {
 	if o == nil || other == nil {
 		return o == other
@@ -80,7 +78,7 @@ func (o *Operators) Equal(other *Operators) bool {
 	return maps.Equal(o.Keys, other.Keys) && maps.Equal(o.Servers, other.Servers) && o.Approvals == other.Approvals && o.Rollbacks == other.Rollbacks && o.Follows == other.Follows
 }
 
-// NameOf returns the name of the operator or server with a key, empty if it is nobody's.
+// NameOf returns the name of the operator or server with a key, empty if there is none.
 func (o *Operators) NameOf(key string) string {
 	for _, keys := range []map[string]string{o.Keys, o.Servers} {
 		for who, text := range keys {
@@ -92,7 +90,7 @@ func (o *Operators) NameOf(key string) string {
 	return ""
 }
 
-// Count returns how many of the keys that signed are operators'.
+// Count returns how many operators are among the signers.
 func (o *Operators) Count(signers []string) (n int) {
 	for _, key := range o.Keys {
 		if slices.Contains(signers, key) {
@@ -102,19 +100,39 @@ func (o *Operators) Count(signers []string) (n int) {
 	return n
 }
 
+// CountFor is Count for a kind of move that may need fewer signatures than others, with how many
+// it needs. Servers count for a pause.
+func (o *Operators) CountFor(action Action, signers []string) (has, needs int) {
+	has = o.Count(signers)
+	switch action {
+	case Rollback:
+		return has, o.Rollbacks
+	case Prune:
+		return has, 1
+	case Pause:
+		for _, key := range o.Servers {
+			if slices.Contains(signers, key) {
+				has++
+			}
+		}
+		return has, 1
+	}
+	return has, o.Approvals
+}
+
 // Trust is what a reader knows of a channel's operators apart from its log. The zero value
-// accepts logs without operators, and any operators that a log names.
+// accepts logs without operators and with any.
 type Trust struct {
-	// Operators are those that are configured, nil if none are. A log must hold an entry
-	// that enough of them have signed, which vouches for all before it.
+	// Operators are the configured ones, nil if there are none. A log must hold an entry that
+	// enough of them have signed, which vouches for all entries before it.
 	Operators *Operators
-	// Root are keys each of which may put other operators in force, for when too many of
-	// their keys are lost.
+	// Root are keys each of which may put other operators in force, for when the operators
+	// have lost too many keys.
 	Root []string
 }
 
-// Payload returns what operators sign of an entry: its bytes without the signatures,
-// and without what is known only once it is made.
+// Payload returns what operators sign: the bytes of an entry without the signatures and
+// without what is known only when it is made.
 func (e *Entry) Payload() ([]byte, error) {
 	bare := *e
 	if e.signed != nil {
@@ -124,8 +142,7 @@ func (e *Entry) Payload() ([]byte, error) {
 	return bare.encode()
 }
 
-// InForce returns the operators that the newest entry up to a number put in force, itself
-// included; nil if there are none.
+// InForce returns the operators in force after the entry with a number, nil if there are none.
 func (l *Log) InForce(sequence uint64) (force *Operators) {
 	for i := range l.Entries {
 		if e := &l.Entries[i]; e.Sequence <= sequence && e.Operators != nil {
@@ -135,8 +152,8 @@ func (l *Log) InForce(sequence uint64) (force *Operators) {
 	return force
 }
 
-// SignedBy names those who signed an entry, in the order of its signatures. One whom the
-// operators in force don't name is shown with the key.
+// SignedBy names those who signed an entry, in the order of its signatures: the operators in
+// force by name, others by key.
 func (e *Entry) SignedBy(force *Operators) []string {
 	var names []string
 	for _, key := range e.Signers() {
@@ -149,7 +166,7 @@ func (e *Entry) SignedBy(force *Operators) []string {
 	return names
 }
 
-// Signers returns the keys that signed an entry, whosever they are, each once.
+// Signers returns the keys that signed an entry, operators' or not, each once.
 func (e *Entry) Signers() []string {
 	if e.verified {
 		return e.signers
@@ -159,8 +176,7 @@ func (e *Entry) Signers() []string {
 	return own.signers
 }
 
-// readSigners finds out who signed an entry. It verifies signatures only, so that many
-// entries can be looked at at once.
+// readSigners verifies the signatures of an entry and keeps who made them.
 func (e *Entry) readSigners() error {
 	if e.verified {
 		return nil
@@ -188,15 +204,15 @@ func (e *Entry) readSigners() error {
 	return nil
 }
 
-// readAllSigners is readSigners of many entries, side by side.
-func readAllSigners(channel string, entries []Entry) error {
+// readSigners verifies the signatures of entries, several at a time.
+func (x extension) readSigners(entries []Entry) error {
 	var group errgroup.Group
 	group.SetLimit(journal.SideBySide / 4)
 	for i := range entries {
 		if e := &entries[i]; len(e.Signatures) > 0 {
 			group.Go(func() error {
 				if err := e.readSigners(); err != nil {
-					return journal.Faulty(channel, e.Sequence, "entry %d of %s: %w", e.Sequence, channel, err)
+					return x.refused(e, err)
 				}
 				return nil
 			})
@@ -208,12 +224,12 @@ func readAllSigners(channel string, entries []Entry) error {
 // Timely returns an error if an entry was made before it was planned, or after it expired.
 func (e *Entry) Timely() error {
 	if !e.Entered.IsZero() && (e.Entered.Before(e.When) || e.Entered.After(e.Expires)) {
-		return fmt.Errorf("%w: it was made at %s, not between %s and %s", ErrUnsigned, e.Entered.Format(time.RFC3339), e.When.Format(time.RFC3339), e.Expires.Format(time.RFC3339))
+		return fmt.Errorf("%w: it was made at %s, and may be made from %s to %s", ErrUnsigned, e.Entered.Format(time.RFC3339), e.When.Format(time.RFC3339), e.Expires.Format(time.RFC3339))
 	}
 	return nil
 }
 
-// settle has the times of an entry that waited for signatures count from when it was made.
+// settle shifts the times of an entry that waited for signatures to when it was made.
 func (e *Entry) settle() error {
 	if err := e.Timely(); err != nil || e.Entered.IsZero() {
 		return err
@@ -234,11 +250,11 @@ func (e *Entry) settle() error {
 	return nil
 }
 
-// Operators returns whose signatures the next entry needs, nil if it needs none.
+// Operators returns those who must sign the next entry, nil if nobody must.
 func (l *Log) Operators() *Operators { return l.operators }
 
-// Approvals returns how many signatures of operators an entry that follows the log has that
-// count, and how many it needs. The error wraps ErrUnsigned if more would not help.
+// Approvals returns how many signatures of an entry that follows the log count, and how many it
+// needs. The error wraps ErrUnsigned if more signatures would not help.
 func (r Repository) Approvals(log *Log, e Entry) (has, needs int, err error) {
 	e.verified = false // it may have got another
 	if err := e.readSigners(); err != nil {
@@ -247,17 +263,31 @@ func (r Repository) Approvals(log *Log, e Entry) (has, needs int, err error) {
 	return r.extension(log).lacks(&e)
 }
 
-// Witness completes an entry of a channel that follows the log: Leader is the newest entry that
-// introduced its release with all approvals, if there is one, and the author, the reason and the
-// origin are those of Leader, whose signatures prove them. The steps of the release's rollout
-// are derived from it.
+// Witness completes an entry of a channel that follows the log: Leader is the entry that let
+// its release out, such as the one that began the rollout, and the author, the reason and the
+// origin are Leader's, whose signatures prove them. If the operators in force have not signed
+// that entry, as after a change of keys, Leader is the newest entry that they have signed and
+// that offers the release. Without any, the follower stays as it is.
 func (l *Log) Witness(follow *Entry) error {
-	for i := len(l.Entries) - 1; i >= 0; i-- {
-		if e := &l.Entries[i]; l.operators != nil && e.offers(follow.Version) && l.operators.Count(e.Signers()) >= l.operators.Approvals {
-			data, err := e.encode()
-			follow.Leader, follow.Who, follow.Why, follow.Origin = string(data), e.Who, e.Why, e.Origin
-			return err
+	var leader *Entry
+	for i := len(l.Entries) - 1; i >= 0 && l.operators != nil; i-- {
+		e := &l.Entries[i]
+		release := e.offered(follow.Version)
+		if release == nil || l.operators.Count(e.Signers()) < l.operators.Approvals {
+			continue
+		}
+		out := slices.Contains([]Action{Publish, Promote, Follow, Rollback}, e.Action)
+		if leader == nil || out && release.Equal(leader.offered(follow.Version)) {
+			leader = e
+		}
+		if out {
+			break
 		}
 	}
-	return nil
+	if leader == nil {
+		return nil
+	}
+	data, err := leader.encode()
+	follow.Leader, follow.Who, follow.Why, follow.Origin = string(data), leader.Who, leader.Why, leader.Origin
+	return err
 }

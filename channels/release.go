@@ -135,7 +135,7 @@ func (r *Release) check(sequence uint64) error {
 	if !digest.MatchString(r.Record) {
 		return fmt.Errorf("the record of %s is named by %.70q, which is no SHA-256", r.Version, r.Record)
 	}
-	_, err := response(r.Render(anywhere, sequence))
+	_, err := checked(r.Render(anywhere, sequence), nil)
 	return err
 }
 
@@ -165,11 +165,8 @@ func (l *Log) Record(version string) string {
 // Release returns a version as the channel first offered it, nil if it never did.
 func (l *Log) Release(version string) *Release {
 	for i := range l.Entries {
-		switch e := &l.Entries[i]; {
-		case e.Version == version:
-			return &e.Release
-		case e.Rollout != nil && e.Rollout.Version == version:
-			return &e.Rollout.Release
+		if r := l.Entries[i].offered(version); r != nil {
+			return r
 		}
 	}
 	return nil

@@ -45,16 +45,16 @@ type Repository struct {
 	// AnyTime accepts entries from the future, so that Accept can append one that makes them
 	// count.
 	AnyTime bool
-	// Known returns a log as it was read before, nil if it was not: what follows it needs no
-	// other reading then. Nil: none is known.
+	// Known returns a log as it was read before, or nil; a follower's leader is then not read
+	// again. Nil: none is known.
 	Known func(channel string) *Log
-	// Seen returns the end of a channel's log as servers have seen it, the zero value if nobody
-	// has: a log that does not go on from there is ErrHistory. Nil: any goes on.
+	// Seen returns the end of a channel's log as servers have seen it, or the zero value. A log
+	// that does not continue from there is ErrHistory. Nil: nothing was seen.
 	Seen func(ctx context.Context, channel string) (Position, error)
 	// Rings names the channels whose rings are kept.
 	Rings []string
 
-	leading bool // the log is read for one that follows it
+	leading bool // the log is read for its follower
 }
 
 // CacheControl is the header of a manifest, wherever it is served: caches keep it
@@ -92,8 +92,8 @@ func nextName(ctx context.Context, store object.Store, after string) (string, er
 	return "", nil
 }
 
-// All reads the logs of all channels, sorted by name, side by side. With an error it
-// returns those that can be read.
+// All reads the logs of all channels, several at a time, and sorts them by name. With an error
+// it returns those that can be read.
 func (r Repository) All(ctx context.Context) ([]*Log, error) {
 	names, err := r.Names(ctx)
 	if err != nil {
@@ -126,58 +126,34 @@ func (r Repository) Extend(ctx context.Context, log *Log) (*Log, error) {
 	if err := CheckName(log.Channel); err != nil {
 		return nil, err
 	}
-	known := log.last()
-	j := r.journal(log.Channel)
-	count, found, err := j.Count(ctx, known, log.fed)
-	if errors.Is(err, ErrLog) {
-		return r.past(ctx, log, err)
-	}
+	j, signed := r.journal(log.Channel), r.Trust[log.Channel].Operators != nil
+	found, err := j.Numbers(ctx, log.last(), log.fed)
 	if err != nil {
 		return nil, err
 	}
-	raw := make([][]byte, count-known)
-	shorter := r.extension(log)
-	packed := j.ReadSegments(ctx, known, raw)
-	failed := j.ReadEntries(ctx, known, raw)
-	longer, err := shorter.join(raw)
-	if err != nil && packed { // a segment that is not the log's
-		raw = make([][]byte, len(raw))
-		failed = j.ReadEntries(ctx, known, raw)
-		longer, err = shorter.join(raw)
-	}
-	if errors.Is(err, ErrLog) && failed == nil {
-		return r.past(ctx, log, err)
+	longer, gaps, failed, err := j.extend(ctx, r.extension(log), found, true)
+	switch {
+	case errors.Is(err, ErrLog):
+		if len(gaps) > 0 {
+			err = fault.Worse(gaps[0].Problem, err)
+		}
+		return nil, fault.Accuse(err, signed || errors.Is(err, ErrUnsigned), false)
+	case err == nil && len(gaps) > 0:
+		err = cmp.Or(failed, fault.Accuse(gaps[0].Problem, signed, gaps[0].Hash != ""))
 	}
 	if err == nil {
-		longer.note(found)
 		err = r.believe(ctx, log, longer)
 	}
-	if err == nil && r.Seen != nil {
+	if err == nil && failed == nil && r.Seen != nil {
 		var seen Position
 		if seen, err = r.Seen(ctx, log.Channel); err == nil {
-			err = longer.GoesOn(seen, r.Trust[log.Channel].Operators != nil)
+			err = longer.GoesOn(seen, signed)
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
 	return longer, failed
-}
-
-// past reads a log past the entries that a later one says to be lost; broken is why it
-// could not be read without.
-func (r Repository) past(ctx context.Context, log *Log, broken error) (*Log, error) {
-	longer, gaps, err := r.journal(log.Channel).around(ctx, r.extension(log))
-	signed := r.Trust[log.Channel].Operators != nil
-	switch {
-	case errors.Is(err, ErrLog):
-		return nil, fault.Accuse(fault.Worse(broken, err), signed || errors.Is(err, ErrUnsigned), false)
-	case err != nil:
-		return nil, err
-	case len(gaps) > 0:
-		return nil, fault.Accuse(gaps[0].Problem, signed, gaps[0].Hash != "")
-	}
-	return longer, r.believe(ctx, log, longer)
 }
 
 // believe checks what the entries alone don't prove: the configured operators, the logs of
@@ -231,9 +207,9 @@ func (r Repository) Exists(ctx context.Context, channel string, sequence uint64)
 	return err == nil, err
 }
 
-// Next completes e as the entry that follows the log, and those behind its end that e says
-// to be lost: its number, its link to the entry before, and its targets. e may be a copy of
-// an entry that was read.
+// Next completes e as the entry that follows the log and the entries that e declares lost: with
+// its number, the hash of the entry before, and its targets. e may be a copy of an entry that was
+// read.
 func (l *Log) Next(e Entry) Entry {
 	e.Channel, e.Sequence, e.Previous = l.Channel, l.last()+1, l.head
 	e.Version, e.Targets = e.Release.Version, slices.Sorted(maps.Keys(e.Release.Platforms))
@@ -252,10 +228,10 @@ func (r Repository) Append(ctx context.Context, log *Log, e Entry) (*Log, error)
 	return r.Enter(ctx, log, log.Next(e))
 }
 
-// Enter is Append of an entry that Next completed. The error wraps ErrUnsigned if
-// it lacks signatures of operators, also of those that are configured if none of the log has
-// theirs, ErrFed if the channel is fed, and object.ErrClock if it
-// is from the future or older than the log; nothing was written then.
+// Enter is Append of an entry that Next completed. It writes nothing if the error wraps
+// ErrUnsigned, for lack of signatures of the operators in force or, if no entry of the log has
+// theirs, of the configured ones; ErrFed; or object.ErrClock, if the entry is from the future or
+// older than the log.
 func (r Repository) Enter(ctx context.Context, log *Log, e Entry) (*Log, error) {
 	if log.fed {
 		return nil, fmt.Errorf("%s can't be moved: %w", log.Channel, ErrFed)
@@ -265,7 +241,10 @@ func (r Repository) Enter(ctx context.Context, log *Log, e Entry) (*Log, error) 
 		return nil, err
 	}
 	longer := r.extension(log).copied()
-	if err := cmp.Or(longer.admits(&e), e.Timely(), longer.vouchedWith(e)); err != nil {
+	if err := cmp.Or(longer.admits(&e), e.Timely()); err != nil {
+		return nil, fmt.Errorf("entry %d of %s: %w", e.Sequence, log.Channel, err)
+	}
+	if err := longer.vouchedWith(e); err != nil {
 		return nil, err
 	}
 	now, err := r.Store.Now(ctx)
@@ -315,20 +294,24 @@ func (c chain) create(ctx context.Context, e Entry) (hashed string, err error) {
 	if _, err := decodeEntry(data); err != nil {
 		return "", fmt.Errorf("the entry could not be read back: %w", err)
 	}
-	key := journal.Key(c.Channel, e.Sequence)
-	_, err = c.Store.Create(ctx, key, bytes.NewReader(data), int64(len(data)), journal.Attributes)
-	if errors.Is(err, fs.ErrExist) {
-		err = c.compare(ctx, key, data)
-	} else if err != nil && c.compare(ctx, key, data) == nil {
-		err = nil // only the answer was lost
-	} else if err != nil {
-		err = fmt.Errorf("write entry %d of %s: %w", e.Sequence, c.Channel, err)
-	}
-	return journal.Hash(data), err
+	return journal.Hash(data), c.put(ctx, e.Sequence, data)
 }
 
-// compare accepts an entry of ours that was written though the answer was lost; an
-// entry of somebody else is a *ConflictError.
+// put writes the bytes of an entry, which may exist already. A *ConflictError if another
+// entry has its number.
+func (c chain) put(ctx context.Context, sequence uint64, data []byte) error {
+	key := journal.Key(c.Channel, sequence)
+	_, err := c.Store.Create(ctx, key, bytes.NewReader(data), int64(len(data)), journal.Attributes)
+	if errors.Is(err, fs.ErrExist) {
+		return c.compare(ctx, key, data)
+	}
+	if err != nil && c.compare(ctx, key, data) != nil { // else only the answer was lost
+		return fmt.Errorf("write entry %d of %s: %w", sequence, c.Channel, err)
+	}
+	return nil
+}
+
+// compare accepts an entry that has our bytes; another is a *ConflictError.
 func (c chain) compare(ctx context.Context, key string, ours []byte) error {
 	theirs, err := c.Read(ctx, key, journal.MaxEntry)
 	if err != nil || bytes.Equal(theirs, ours) {

@@ -15,26 +15,25 @@ import (
 // channel has none to change.
 var ErrRollout = errors.New("the rollout is not possible")
 
-// Rollout is a release that some clients are offered while all others get what the channel
-// shows. A server decides who is included, or the client's ring does; the channel's own
-// manifest is for the clients that are not.
+// Rollout is a release that some clients are offered, while the others get what the channel's
+// manifest shows. A server, or the client's ring, decides who is included.
 type Rollout struct {
 	// ID seeds the choice of clients. It is unique to a rollout and stays the same through
 	// its steps.
 	ID      string `json:"id"`
 	Version string `json:"version"`
-	// Steps are rising percentages of clients, each for Every; the last one stays until
-	// somebody changes it. Each step is a log entry of its own.
+	// Steps are rising percentages of clients, each for Every; the last one stays. Each step is
+	// a log entry.
 	Steps   []int     `json:"steps"`
 	Every   Duration  `json:"every,omitempty"`
-	Percent int       `json:"percent"` // the step that was taken
+	Percent int       `json:"percent"` // the current step
 	Since   time.Time `json:"since"`   // when it was taken
 	// Cohorts are included from the beginning.
 	Cohorts []string `json:"cohorts,omitempty"`
 	// AllowMissing are platform keys, sorted, that the release may lack; every step of the
 	// rollout honours them.
 	AllowMissing []string `json:"allow_missing,omitempty"`
-	// Paused is when it was paused: it includes nobody meanwhile, and no step ends.
+	// Paused is when it was paused, or zero. A paused rollout includes nobody, and no step ends.
 	Paused time.Time `json:"paused,omitzero"`
 	// Release is what the included clients get.
 	Release Release `json:"release"`
@@ -60,9 +59,9 @@ const (
 	minEvery   = time.Minute
 )
 
-// Check reports why a rollout is invalid: it must have 1 to 100 rising steps from 0
-// to 100, a duration if there are several, at most 20 cohorts that pass CheckCohort,
-// and at most 100 platform keys. Errors wrap ErrRollout.
+// Check returns what is wrong with a rollout: it must have 1 to 100 rising steps from 0 to 100,
+// a duration if there are several, at most 20 cohorts, and at most 100 platform keys. Errors
+// wrap ErrRollout.
 func (r *Rollout) Check() error {
 	switch {
 	case len(r.Steps) == 0 || len(r.Steps) > maxSteps:
@@ -94,8 +93,7 @@ func (r *Rollout) Check() error {
 	return nil
 }
 
-// verify checks a rollout that was read against its own release, which may be known to
-// pass.
+// verify checks a rollout that was read, and its release unless that is known to pass.
 func (r *Rollout) verify(sequence uint64, known bool) error {
 	if err := r.Check(); err != nil {
 		return err
@@ -114,8 +112,8 @@ func (r *Rollout) verify(sequence uint64, known bool) error {
 	return nil
 }
 
-// CheckCohort reports why a text can't be the name of a cohort; the rules are those
-// of channel names. Errors wrap ErrRollout.
+// CheckCohort returns why a text can't be the name of a cohort, by the rules of channel names.
+// Errors wrap ErrRollout.
 func CheckCohort(cohort string) error {
 	if !name.MatchString(cohort) {
 		return fmt.Errorf("%w: cohort %.40q; use lower-case letters, digits and hyphens", ErrRollout, cohort)
@@ -133,7 +131,7 @@ func (r Rollout) Allow(keys []string) *Rollout {
 	return &r
 }
 
-// Begin returns the rollout as it begins with its first step.
+// Begin returns the rollout at its first step.
 func (r Rollout) Begin(now time.Time) *Rollout {
 	r.Percent, r.Since = r.Steps[0], now
 	return &r
@@ -150,8 +148,8 @@ func (r *Rollout) Share() int {
 // Complete reports whether the rollout includes everybody.
 func (r *Rollout) Complete() bool { return r.Share() == 100 }
 
-// Next returns the step after the one that was taken, and when it is due; false for a
-// rollout that is paused or at its last step.
+// Next returns the next step and when it is due; false if the rollout is paused or at its last
+// step.
 func (r *Rollout) Next() (percent int, due time.Time, ok bool) {
 	i := slices.Index(r.Steps, r.Percent) + 1
 	if !r.Paused.IsZero() || i == len(r.Steps) {
@@ -166,8 +164,8 @@ func (r *Rollout) Due(now time.Time) bool {
 	return ok && !now.Before(due)
 }
 
-// Step returns the rollout with its next step, from now on: a step lasts its whole
-// time, also if those before it were taken late.
+// Step returns the rollout at its next step, which lasts its whole time from now on even if the
+// steps before it were late.
 func (r Rollout) Step(now time.Time) *Rollout {
 	if percent, _, ok := r.Next(); ok {
 		r.Percent, r.Since = percent, now
@@ -175,18 +173,18 @@ func (r Rollout) Step(now time.Time) *Rollout {
 	return &r
 }
 
-// Title says which of its steps a rollout is at.
+// Title names the current step, as in "step 2 of 5".
 func (r *Rollout) Title() string {
 	return fmt.Sprintf("step %d of %d", slices.Index(r.Steps, r.Percent)+1, len(r.Steps))
 }
 
-// Stepper is the Who of steps that no operator signs where some are in force: nobody could
+// Stepper is the Who of steps that need no signature of the operators in force: nothing would
 // prove who took one.
 const Stepper = "schedule"
 
-// Unanswered returns the form in which a due step of the rollout passes without signatures: all
-// its members follow from the rollout and the time. The entry is one that Next completed. ok is
-// false if it is not such a step, or if no operators are in force.
+// Unanswered returns a due step of the rollout in the form that needs no signatures: all its
+// members follow from the rollout and the time. The entry is one that Next completed. ok is
+// false if it is no such step, or if no operators are in force.
 func Unanswered(log *Log, e Entry) (step Entry, ok bool) {
 	if log.operators == nil || e.Action != Advance || log.Head().Rollout == nil {
 		return e, false
@@ -195,16 +193,15 @@ func Unanswered(log *Log, e Entry) (step Entry, ok bool) {
 	return step, extension{Log: log}.isStep(&step)
 }
 
-// unanswered returns the entry of a step to a rollout with what follows from that, and without
-// signatures.
+// unanswered returns the entry of a step, with only what follows from the rollout and the time.
 func (e Entry) unanswered(to *Rollout) Entry {
 	return Entry{Channel: e.Channel, Sequence: e.Sequence, Previous: e.Previous, Action: Advance, Version: e.Version, Who: Stepper, When: e.When, Why: to.Title(),
 		Targets: slices.Sorted(maps.Keys(e.Release.Platforms)), Release: e.Release, Rollout: e.Rollout, Nonce: e.Nonce}
 }
 
-// Admits reports whether the rollout includes a client: by its cohort, or by the ring
-// that its ID is in. A client without an ID is included at 100 %. A client that is
-// included stays included while the share rises.
+// Admits reports whether the rollout includes a client, by its cohort or by the ring of its ID.
+// A client without an ID is included at 100 %. Whoever is included stays included as the share
+// rises.
 func (r *Rollout) Admits(id, cohort string) bool { return r.admits(r.Rings(), id, cohort) }
 
 // admits is Admits, with the rings that Rings returns.

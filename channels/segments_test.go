@@ -138,6 +138,39 @@ func TestSegments(t *testing.T) {
 	}
 }
 
+// TestSegmentsBeforeAGap: an entry before a lost one, whose hash no other has, is read from the
+// log, whatever a segment says.
+func TestSegmentsBeforeAGap(t *testing.T) {
+	r, root := newStore(t)
+	log := longLog(t, root, segment.Entries)
+	raw, err := r.Raw(t.Context(), "stable", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Store.Delete(t.Context(), journal.Key("stable", 100)); err != nil {
+		t.Fatal(err)
+	}
+	repaired := entry(Repair, log.Head().Version, "", "")
+	repaired.Lost = []Lost{{From: 100, To: 100}}
+	if _, err := r.Append(t.Context(), log, repaired); err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range []int{98, 99} {
+		raw[i] = bytes.Replace(raw[i], []byte(`"who": "test"`), []byte(`"who": "eve!"`), 1)
+	}
+	forged, err := segment.Pack(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Store.Create(t.Context(), segment.Key("stable", 1), bytes.NewReader(forged), int64(len(forged)), object.Attributes{}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := r.Load(t.Context(), "stable")
+	if err != nil || got.At(99).Who != "test" || got.At(100) != nil {
+		t.Errorf("%v, %v", got, err)
+	}
+}
+
 // TestPackIsRare: a move looks for a segment to make only now and then.
 func TestPackIsRare(t *testing.T) {
 	r, root := newStore(t)
@@ -164,7 +197,9 @@ func TestExtendGoesOn(t *testing.T) {
 	log := longLog(t, root, 5*journal.SideBySide)
 	got := &Log{Channel: "stable"}
 	for attempt := 0; ; attempt++ {
-		longer, err := Repository{Store: &counted{Store: r.Store, patience: 2 * journal.SideBySide}}.Extend(t.Context(), got)
+		impatient := Repository{Store: &counted{Store: r.Store, patience: 2 * journal.SideBySide},
+			Seen: func(context.Context, string) (Position, error) { return log.End(), nil }}
+		longer, err := impatient.Extend(t.Context(), got)
 		if err == nil {
 			got = longer
 			break

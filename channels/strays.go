@@ -134,8 +134,13 @@ func (s Salvage) WrongSegments(ctx context.Context, log *Log) ([]Stray, error) {
 // known.
 func (s Salvage) isSegment(ctx context.Context, log *Log, first uint64) (bool, error) {
 	data, err := s.r.journal(log.Channel).Read(ctx, segment.Key(log.Channel, first), segment.MaxSize)
-	if err != nil {
-		return errors.Is(err, fs.ErrNotExist), ignoring(err, fs.ErrNotExist, object.ErrTooLarge)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return true, nil
+	case errors.Is(err, object.ErrTooLarge):
+		return false, nil
+	case err != nil:
+		return false, err
 	}
 	entries, err := segment.Unpack(data)
 	if err != nil || first+segment.Entries-1 > log.last() {
@@ -147,12 +152,4 @@ func (s Salvage) isSegment(ctx context.Context, log *Log, first uint64) (bool, e
 		}
 	}
 	return true, nil
-}
-
-// ignoring returns err, or nil if it is one of the expected errors.
-func ignoring(err error, expected ...error) error {
-	if slices.ContainsFunc(expected, func(e error) bool { return errors.Is(err, e) }) {
-		return nil
-	}
-	return err
 }

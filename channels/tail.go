@@ -34,25 +34,28 @@ func (r Repository) Tail(ctx context.Context, channel string, n int) ([]Entry, e
 
 // newest is Tail without a check of signatures.
 func (c chain) newest(ctx context.Context, n int) ([]Entry, error) {
-	present, err := c.newestNumbers(ctx, n)
-	if err != nil || len(present) == 0 {
+	found, err := c.newestNumbers(ctx, n)
+	if err != nil || len(found.Numbers) == 0 {
 		return nil, err
 	}
-	known, newest := present[0]-1, present[len(present)-1]
-	if newest-known > journal.MaxEntries {
-		return nil, journal.Faulty(c.Channel, newest, "entries up to %d of %s are missing", newest-1, c.Channel)
+	before := extension{Log: &Log{Channel: c.Channel}}
+	if known := found.Numbers[0] - 1; known > 0 {
+		before.Entries, before.loose = []Entry{{Sequence: known}}, true
 	}
-	raw := make([][]byte, newest-known)
-	packed := c.ReadSegments(ctx, known, raw)
-	entries, err := c.tail(ctx, present, raw)
-	if err != nil && packed { // a segment may not be the log's
-		entries, err = c.tail(ctx, present, make([][]byte, len(raw)))
+	log, gaps, failed, err := c.extend(ctx, before, found, true)
+	switch {
+	case failed != nil:
+		return nil, failed
+	case err != nil:
+		return nil, err
+	case len(gaps) > 0:
+		return nil, gaps[0].Problem
 	}
-	return entries, err
+	return log.Entries[len(before.Entries):], nil
 }
 
 // newestNumbers lists the n highest numbers of entries, or all if there are fewer.
-func (c chain) newestNumbers(ctx context.Context, n int) ([]uint64, error) {
+func (c chain) newestNumbers(ctx context.Context, n int) (journal.Listing, error) {
 	begin := uint64(0) // the list begins behind it
 	if shown, err := c.Read(ctx, ManifestKey(c.Channel), manifest.MaxSize); err == nil {
 		if m, err := manifest.Decode(shown); err == nil {
@@ -63,33 +66,6 @@ func (c chain) newestNumbers(ctx context.Context, n int) ([]uint64, error) {
 	if err == nil && len(found.Numbers) < n && begin > 0 { // entries are lost, or the manifest is ahead
 		found, err = c.Numbers(ctx, 0, false)
 	}
-	present := found.Numbers
-	return present[max(0, len(present)-n):], err
-}
-
-// tail reads and checks the entries in present, except those that raw already holds; raw
-// begins with the first of them.
-func (c chain) tail(ctx context.Context, present []uint64, raw [][]byte) ([]Entry, error) {
-	known := present[0] - 1
-	for i := range raw {
-		if _, ok := slices.BinarySearch(present, known+uint64(i)+1); !ok {
-			raw[i] = []byte{} // ReadEntries passes over it
-		}
-	}
-	if err := c.ReadEntries(ctx, known, raw); err != nil {
-		return nil, err
-	}
-	before := &Log{Channel: c.Channel}
-	if known > 0 {
-		first, _ := decodeEntry(raw[0]) // span reports what is wrong with it
-		before.Entries, before.head = []Entry{{Sequence: known}}, first.Previous
-	}
-	log, gaps, err := extension{Log: before}.span(raw)
-	switch {
-	case err != nil:
-		return nil, err
-	case len(gaps) > 0:
-		return nil, gaps[0].Problem
-	}
-	return log.Entries[len(before.Entries):], nil
+	found.Numbers = found.Numbers[max(0, len(found.Numbers)-n):]
+	return found, err
 }

@@ -17,8 +17,8 @@ import (
 	"tsmon/store/object"
 )
 
-// View is an object that clients read and that follows from the log: the manifest of a
-// channel or of one of its rings, or the list of what new users download.
+// View is an object that is rendered from the log: the manifest of a channel or of one of its
+// rings, or the list of downloads for new users.
 type View struct {
 	Key      string
 	Sequence uint64 // of the entry that it shows
@@ -26,9 +26,8 @@ type View struct {
 	list     bool // it is the list of downloads
 }
 
-// Views returns the views of a log, the manifest first, then, if the channel has
-// rings, those of the rings in order, and last the list of downloads. None of a log
-// without entries.
+// Views returns the views of a log: the channel's manifest, those of its rings if it has any,
+// and the list of downloads. A log without entries has none.
 func (l *Log) Views(rings bool) []View {
 	head := l.Head()
 	if head == nil {
@@ -47,8 +46,7 @@ func (v View) IsList() bool { return v.list }
 // Version is what the view shows.
 func (v View) Version() string { return v.release.Version }
 
-// current reports whether a view needs no writing: it has the bytes that it wants, or
-// nothing stands where there is nothing to list.
+// current reports whether a view is up to date. A list of no downloads need not exist.
 func (v View) current(want []byte, seen Pointer) bool {
 	return bytes.Equal(want, seen.Data) || v.list && len(v.release.Files) == 0 && seen.ETag == ""
 }
@@ -59,19 +57,27 @@ func (v View) Render(publicURL string) manifest.Manifest {
 }
 
 // Shows reports whether data is what the view shows, and the public URL that it was
-// rendered with.
+// rendered with, empty if it lists nothing. No data is as good as an empty list.
 func (v View) Shows(data []byte) (publicURL string, ok bool) {
+	if v.list && data == nil {
+		return "", len(v.release.Files) == 0
+	}
 	if v.list {
-		return v.lists(data)
+		publicURL, ok = v.release.listBase(data)
+	} else if m, err := manifest.Decode(data); err == nil {
+		publicURL, ok = v.release.base(m)
 	}
-	m, err := manifest.Decode(data)
-	if err != nil {
-		return "", false
-	}
-	publicURL, ok = v.release.base(m)
-	shown := v.Render(publicURL)
-	want, err := shown.Encode()
+	want, err := v.encode(publicURL)
 	return publicURL, ok && err == nil && bytes.Equal(data, want)
+}
+
+func (v View) encode(publicURL string) ([]byte, error) {
+	if v.list {
+		list := v.release.downloads(publicURL, v.Sequence)
+		return list.Encode()
+	}
+	m := v.Render(publicURL)
+	return m.Encode()
 }
 
 // render returns the bytes of views. Those that show the same share them.
@@ -79,32 +85,18 @@ func render(views []View, publicURL string) ([][]byte, error) {
 	if publicURL == "" {
 		return nil, errors.New("the public URL of the store is not known")
 	}
-	type same struct {
-		release  *Release
-		sequence uint64
-	}
-	known := map[same][]byte{}
+	known := map[View][]byte{} // without their keys
 	all := make([][]byte, len(views))
 	for i, v := range views {
-		if v.list {
-			list := v.release.downloads(publicURL, v.Sequence)
-			data, err := list.Encode()
+		v.Key = ""
+		if known[v] == nil {
+			data, err := v.encode(publicURL)
 			if err != nil {
 				return nil, err
 			}
-			all[i] = data
-			continue
+			known[v] = data
 		}
-		is := same{v.release, v.Sequence}
-		if known[is] == nil {
-			shown := v.Render(publicURL)
-			data, err := shown.Encode()
-			if err != nil {
-				return nil, err
-			}
-			known[is] = data
-		}
-		all[i] = known[is]
+		all[i] = known[v]
 	}
 	return all, nil
 }
@@ -165,12 +157,13 @@ func (r Repository) HasRings(channel string) bool { return slices.Contains(r.Rin
 
 // Behind returns the keys of the views that were seen and are not those of a log.
 func (r Repository) Behind(log *Log, seen []Pointer) ([]string, error) {
-	want, err := render(log.Views(r.HasRings(log.Channel)), r.PublicURL)
+	views := log.Views(r.HasRings(log.Channel))
+	want, err := render(views, r.PublicURL)
 	if err != nil {
 		return nil, err
 	}
 	var keys []string
-	for i, v := range log.Views(r.HasRings(log.Channel)) {
+	for i, v := range views {
 		if !v.current(want[i], seen[i]) {
 			keys = append(keys, v.Key)
 		}
@@ -178,8 +171,8 @@ func (r Repository) Behind(log *Log, seen []Pointer) ([]string, error) {
 	return keys, nil
 }
 
-// Point shows a log whose last entry was written after the views were seen. If a view
-// has changed since, it works like Repoint.
+// Point updates the views of a log whose last entry was written after the views were seen. If
+// one has changed since, it works like Repoint.
 func (r Repository) Point(ctx context.Context, log *Log, seen []Pointer) (shown *Log, moved bool, err error) {
 	moved, err = r.swap(ctx, log, seen)
 	if errors.Is(err, object.ErrChanged) {
@@ -189,10 +182,11 @@ func (r Repository) Point(ctx context.Context, log *Log, seen []Pointer) (shown 
 	return log, moved, err
 }
 
-// swap writes the views that are not as a log wants them, side by side. The error is
-// object.ErrChanged only if nothing else failed.
+// swap writes the outdated views, several at a time. The error is object.ErrChanged only if
+// nothing else failed.
 func (r Repository) swap(ctx context.Context, log *Log, seen []Pointer) (moved bool, err error) {
-	want, err := render(log.Views(r.HasRings(log.Channel)), r.PublicURL)
+	views := log.Views(r.HasRings(log.Channel))
+	want, err := render(views, r.PublicURL)
 	if err != nil {
 		return false, err
 	}
@@ -200,7 +194,7 @@ func (r Repository) swap(ctx context.Context, log *Log, seen []Pointer) (moved b
 	var changed, failed error
 	var group errgroup.Group
 	group.SetLimit(atOnce)
-	for i, v := range log.Views(r.HasRings(log.Channel)) {
+	for i, v := range views {
 		if v.current(want[i], seen[i]) {
 			continue
 		}
@@ -265,12 +259,11 @@ func (r Repository) repoint(ctx context.Context, log *Log) (*Log, bool, error) {
 // Sequence returns the entry that a manifest or a list of downloads shows, 0 if it is
 // unreadable.
 func (p Pointer) Sequence() uint64 {
-	data := p.Data
-	if m, err := manifest.Decode(data); err == nil {
+	if m, err := manifest.Decode(p.Data); err == nil {
 		return m.Sequence
 	}
 	var d downloads.List
-	if json.Unmarshal(data, &d) != nil || d.Files == nil {
+	if json.Unmarshal(p.Data, &d) != nil || d.Files == nil {
 		return 0
 	}
 	return d.Sequence

@@ -69,8 +69,7 @@ func lineStarts(data []byte) []int {
 	return starts
 }
 
-// Decode reads a manifest by the strict rules of form. The error, a Problems,
-// names every deviation.
+// Decode reads a manifest by the strict rules of form. The error is a Problems.
 func Decode(data []byte) (*Manifest, error) {
 	doc, problems := Check(data, Rules{AllowUnbound: true, AnyFile: true})
 	if len(problems) > 0 {
@@ -80,7 +79,7 @@ func Decode(data []byte) (*Manifest, error) {
 }
 
 // Check reads a manifest by the strict rules and returns every problem with it.
-// The document holds what could be read in spite of them.
+// The document has all that could be read nevertheless.
 func Check(data []byte, rules Rules) (*Document, Problems) {
 	c := &checker{doc: &Document{places: map[string]int{}, lines: lineStarts(data)}, rules: rules}
 	switch {
@@ -92,7 +91,7 @@ func Check(data []byte, rules Rules) (*Document, Problems) {
 		return c.doc, c.problems
 	}
 	root, err := parseTree(data, maxDepth)
-	if syntax := (*errSyntax)(nil); errors.As(err, &syntax) {
+	if syntax, ok := errors.AsType[*errSyntax](err); ok {
 		c.doc.places[""] = syntax.offset
 		c.report("", "", syntax.text, "write one JSON object; the updater aborts on anything else")
 		return c.doc, c.problems
@@ -133,7 +132,7 @@ func (c *checker) document(root *node) {
 	c.doc.places[""] = root.offset
 	members := c.object("", root, []string{"version", "notes", "pub_date", "platforms"}, []string{"minimum_version", "critical", "critical_below", "watershed", "sequence"})
 	m := &c.doc.Manifest
-	m.Version = c.version(members["version"])
+	m.Version, _, _ = c.version("version", members["version"])
 	m.Notes, _ = c.text("notes", members["notes"])
 	m.PubDate = c.date(members["pub_date"])
 	m.Sequence = c.sequence(members["sequence"])
@@ -207,8 +206,8 @@ func join(place, name string) string {
 	return place + "." + name
 }
 
-// text reports values that are no string, and strings that lost characters. An
-// absent member, nil here and below, was reported already if it is required.
+// text reads a string. An absent member, nil here and below, was reported already if
+// it is required.
 func (c *checker) text(place string, n *node) (string, bool) {
 	if n == nil {
 		return "", false
@@ -224,15 +223,16 @@ func (c *checker) text(place string, n *node) (string, bool) {
 	return s, ok
 }
 
-func (c *checker) version(n *node) string {
-	s, ok := c.text("version", n)
-	if !ok {
-		return ""
+// version reads a version that may be published. ok is false if it is none.
+func (c *checker) version(name string, n *node) (text string, v Version, ok bool) {
+	if text, ok = c.text(name, n); !ok {
+		return "", v, false
 	}
-	if _, err := ParseVersion(s); err != nil {
-		c.report("version", "", err.Error(), "write MAJOR.MINOR.PATCH, such as 1.4.0")
+	v, err := ParseVersion(text)
+	if err != nil {
+		c.report(name, "", err.Error(), "write MAJOR.MINOR.PATCH, such as 1.4.0")
 	}
-	return s
+	return text, v, err == nil
 }
 
 // utcDate is RFC 3339 in UTC as the updater and ISO 8601 both read it.
@@ -265,20 +265,13 @@ func (c *checker) flag(name string, n *node) bool {
 	return set
 }
 
-// earlier reads a version that must not be above that of the manifest, which was read
-// before.
+// earlier reads a version that must not be above that of the manifest.
 func (c *checker) earlier(name string, n *node, mend string) string {
-	s, ok := c.text(name, n)
-	if !ok {
-		return ""
-	}
-	earlier, err := ParseVersion(s)
-	if err != nil {
-		c.report(name, "", err.Error(), "write MAJOR.MINOR.PATCH, such as 1.2.0")
-	} else if version, err := ParseVersion(c.doc.Version); err == nil && earlier.Compare(version) > 0 {
+	text, earlier, ok := c.version(name, n)
+	if version, err := ParseVersion(c.doc.Version); ok && err == nil && earlier.Compare(version) > 0 {
 		c.report(name, "", "is above version", mend)
 	}
-	return s
+	return text
 }
 
 func (c *checker) sequence(n *node) uint64 {
@@ -332,15 +325,12 @@ func (c *checker) signature(place, key, line string) {
 	_, err := c.rules.Keys.Accept(line, signing.Claim{
 		Version: c.doc.Version, Targets: []string{key}, AllowUnbound: c.rules.AllowUnbound, AnyKey: len(c.rules.Keys) == 0,
 	})
-	var format *signing.FormatError
-	var faults signing.Faults
-	switch {
-	case errors.As(err, &format):
+	if format, ok := errors.AsType[*signing.FormatError](err); ok {
 		c.report(place, "", format.Problem, format.Mend)
-	case errors.As(err, &faults):
-		for _, f := range faults {
-			c.distrust(place, f.Err, f.Mend)
-		}
+	}
+	faults, _ := errors.AsType[signing.Faults](err)
+	for _, f := range faults {
+		c.distrust(place, f.Err, f.Mend)
 	}
 }
 

@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -78,8 +80,8 @@ func ParseResponse(body []byte) (*Response, error) {
 	return s.result(r)
 }
 
-// shape reads members as the updater's deserializer does, and keeps the first
-// deviation, after which it returns zero values.
+// shape reads members as the updater's deserializer does. After the first deviation,
+// which it keeps, it returns zero values.
 type shape struct{ err error }
 
 func (s *shape) result(r *Response) (*Response, error) {
@@ -147,7 +149,7 @@ func (s *shape) platforms(n *node) map[string]Platform {
 		last[m.name] = m.value
 	}
 	platforms := make(map[string]Platform, len(last))
-	for _, key := range sortedKeys(last) {
+	for _, key := range slices.Sorted(maps.Keys(last)) {
 		if platforms[key] = s.platform(last[key]); s.err != nil {
 			s.err = fmt.Errorf("platforms.%s: %w", key, s.err)
 			return nil
@@ -156,8 +158,7 @@ func (s *shape) platforms(n *node) map[string]Platform {
 	return platforms
 }
 
-// parseOurs reads the members that the updater does not know. An unreadable one
-// counts as absent.
+// parseOurs reads the members that the updater does not know, as far as it can.
 func (r *Response) parseOurs(root *node) {
 	value := func(name string) any {
 		if n := root.last(name); n != nil {

@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"slices"
 	"strconv"
 	"time"
 )
@@ -17,11 +18,9 @@ type Change struct {
 func Diff(a, b *Manifest) []Change {
 	before, after := a.texts(), b.texts()
 	places := []string{"version", "notes", "pub_date", "minimum_version", "critical", "critical_below", "watershed", "sequence"}
-	keys := map[string]bool{}
-	for _, key := range append(a.Keys(), b.Keys()...) {
-		keys[key] = true
-	}
-	for _, key := range sortedKeys(keys) {
+	keys := append(a.Keys(), b.Keys()...)
+	slices.Sort(keys)
+	for _, key := range slices.Compact(keys) {
 		places = append(places, "platforms."+key+".url", "platforms."+key+".signature")
 	}
 	var changes []Change

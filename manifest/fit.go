@@ -19,8 +19,8 @@ var (
 	ErrUnfit = errors.New("no bundle of the client's type")
 )
 
-// Type returns the bundle type that a client was installed from, empty if it does not
-// say or names one that its system doesn't have.
+// Type returns the bundle type that a client was installed from, empty if it is not known
+// or none of its system's.
 func (c Client) Type() string {
 	os, _, _ := strings.Cut(c.Target, "-")
 	if slices.Contains(bundleTypes[os], c.BundleType) {
@@ -50,16 +50,18 @@ func (c Client) keys() []string {
 }
 
 // Suits returns why a client can't use the bundle that Lookup found under a key, judging by
-// the name of its file. On Linux the bundle must have the type of the installation; a client
-// that does not know its type installs an AppImage. On Windows the plain key must not have a
-// bundle of the other installer, but under a key with a type the publisher may have put
-// either. Errors wrap ErrFormat or ErrBeside.
+// the name of its file. On Linux the bundle must have the type of the installation, or be an
+// AppImage if the client does not know its type. On Windows the plain key must not have a
+// bundle of the other installer; a key with a type may have either. Errors wrap ErrFormat or
+// ErrBeside.
 func (c Client) Suits(key string, p Platform) error {
 	k, err := ParseKey(c.Target)
 	if err != nil {
 		return nil //nolint:nilerr // nothing is known of such a platform
 	}
-	k.Type = c.Type()
+	if k.Type = c.Type(); k.OS == "linux" && k.Type == "" {
+		k.Type = "appimage" // which the updater takes it for
+	}
 	name := bundleName(p)
 	platforms, kind, known := fileKind(name)
 	plain := key == c.Target
@@ -68,26 +70,12 @@ func (c Client) Suits(key string, p Platform) error {
 	}
 	switch {
 	case known && !slices.Contains(strings.Fields(platforms), k.OS+"-"+k.Type),
-		k.OS == "linux" && k.Type == "" && kind != "" && kind != "appimage",
-		!known && plain && k.OS == "linux" && k.Type != "" && k.Type != "appimage": // the plain key is the AppImage's
-		return fmt.Errorf("%w: %s is no %s", ErrFormat, name, k.wanted())
+		!known && plain && k.OS == "linux" && k.Type != "appimage": // the plain key is the AppImage's
+		return fmt.Errorf("%w: expected %s, not %s", ErrFormat, k.Installable(), name)
 	case k.OS == "windows" && plain && kind != "" && k.Type != "" && kind != k.Type:
-		return fmt.Errorf("%w: %s is %s, the installation %s", ErrBeside, name, kind, k.Type)
+		return fmt.Errorf("%w: %s is of type %s, the installation of type %s", ErrBeside, name, kind, k.Type)
 	}
 	return nil
-}
-
-// wanted names the bundles that a client of the key installs.
-func (k Key) wanted() string {
-	switch {
-	case k.OS == "linux" && k.Type == "":
-		return "AppImage"
-	case k.Type == "appimage":
-		return "AppImage"
-	case k.Type == "":
-		return installable[k.OS]
-	}
-	return k.Type
 }
 
 // Choose decides for a server what a client is offered: nil if it is up to date. It

@@ -64,9 +64,6 @@ func parseTree(data []byte, depth int) (*node, error) {
 	p := &treeParser{data: data, dec: json.NewDecoder(bytes.NewReader(data)), depth: depth}
 	p.dec.UseNumber()
 	root, err := p.value(0)
-	if deep := (*errSyntax)(nil); errors.As(err, &deep) {
-		return nil, err
-	}
 	if err != nil {
 		return nil, locate(data, err)
 	}
@@ -85,9 +82,12 @@ func invalidAt(data []byte) int {
 	return len(data)
 }
 
-// locate says where a document stops being JSON. A decoder's offsets skip what
-// stands between tokens, so the document is read once more as a whole.
+// locate says where a document stops being JSON. The decoder's offsets skip the text
+// between tokens, so the document is read once more as a whole.
 func locate(data []byte, err error) *errSyntax {
+	if deep, ok := errors.AsType[*errSyntax](err); ok {
+		return deep
+	}
 	var syntax *json.SyntaxError
 	switch {
 	case len(bytes.TrimSpace(data)) == 0:

@@ -57,8 +57,8 @@ type Manifest struct {
 	PubDate   time.Time           `json:"pub_date"`  // UTC, whole seconds
 	Platforms map[string]Platform `json:"platforms"` // by platform key, see ParseKey
 	Extra
-	// CriticalBelow is the newest version up to this one that was Critical: clients
-	// below it have not installed that either. Empty if there is none.
+	// CriticalBelow is the newest version up to this one that was Critical, empty if there
+	// is none: clients below it lack that update.
 	CriticalBelow string `json:"critical_below,omitempty"`
 	Sequence      uint64 `json:"sequence,omitempty"` // number of the log entry, from 1
 }
@@ -83,7 +83,7 @@ type Platform struct {
 
 // Keys returns the platform keys in byte order.
 func (m *Manifest) Keys() []string {
-	return sortedKeys(m.Platforms)
+	return slices.Sorted(maps.Keys(m.Platforms))
 }
 
 // Encode returns the canonical bytes: members in the order of the type, platform
@@ -95,16 +95,16 @@ func (m *Manifest) Encode() ([]byte, error) {
 	if canonical.Platforms == nil {
 		canonical.Platforms = map[string]Platform{} // null would be the dynamic form
 	}
+	return JSON(canonical)
+}
+
+// JSON returns a value as the store keeps it and as people read it: with two spaces of
+// indentation, one newline at the end, and <, > and & as they are.
+func JSON(v any) ([]byte, error) {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
-	if err := enc.Encode(canonical); err != nil {
-		return nil, err
-	}
-	return buf.Bytes(), nil
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	return slices.Sorted(maps.Keys(m))
+	err := enc.Encode(v)
+	return buf.Bytes(), err
 }

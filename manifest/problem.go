@@ -35,7 +35,7 @@ func (ps Problems) Error() string {
 	return strings.Join(lines, "; ")
 }
 
-// Gist merges problems with the same text into the first of them, with their number.
+// Gist merges problems with the same text into the first of them, which counts the others.
 func (ps Problems) Gist() Problems {
 	var gist Problems
 	count := map[string]int{}

@@ -110,7 +110,7 @@ func (w *applying) addRelease(ctx context.Context) error {
 	plan := w.plan
 	switch {
 	case plan.record != nil:
-		u := library.NewUpload(w.Library(), plan.record.Version, plan.files, w.Uploaded)
+		u := library.Upload{Library: w.Library(), Version: plan.record.Version, Files: plan.files, Sent: w.Uploaded}
 		if n := u.AtHand(plan.record.Bundles); n > 0 { // else they were staged
 			w.step("uploading files: %d", n)
 		}

@@ -3,6 +3,8 @@ package release
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"tsmon/manifest"
@@ -39,25 +41,25 @@ func (p *Publisher) Discard(ctx context.Context, version string) (*Discarded, er
 	}
 }
 
-// once marks the record first, so that a publish which begins meanwhile takes
-// nothing that is about to be thrown away. In the end it looks for a publish that
-// began before: a release that a log names counts in spite of the mark.
+// once marks the record first, so that a publish that begins meanwhile takes nothing that is
+// about to be thrown away. Then it looks for a publish or a plan that began before: a release
+// that a log names counts in spite of the mark.
 func (w *discarding) once(ctx context.Context) error {
 	releases, done := w.Library(), w.done
-	st, err := w.Inspector().readStage(ctx, done.Version)
-	if err == nil {
-		err = st.discardable(done.Version)
-	}
+	st, err := w.look(ctx)
 	if err != nil {
 		return err
 	}
 	if st.Counts != nil {
+		if err := w.Keeper().Unclaimed(ctx, done.Version); err != nil {
+			return err
+		}
 		if err := releases.MarkDiscarded(ctx, done.Version, st.Next(), w.Who, w.Now()); err != nil {
 			return err
 		}
 		done.Record, done.Changed = true, true
 	}
-	for _, target := range library.SortedTargets(st.staged) {
+	for _, target := range slices.Sorted(maps.Keys(st.staged)) {
 		s := st.staged[target]
 		if len(s.Bundles) == 0 && s.Damage == nil {
 			continue
@@ -71,16 +73,18 @@ func (w *discarding) once(ctx context.Context) error {
 	if !done.Changed {
 		return nil
 	}
-	st, err = w.Inspector().readStage(ctx, done.Version)
-	if err != nil {
+	if _, err := w.look(ctx); err != nil || !done.Record {
 		return err
 	}
-	return st.discardable(done.Version)
+	return w.Keeper().Unclaimed(ctx, done.Version)
 }
 
-func (st *stage) discardable(version string) error {
-	if st.Shown == "" {
-		return nil
+// look reads what the store has of the version, and refuses one that a channel has shown.
+func (w *discarding) look(ctx context.Context) (*stage, error) {
+	version := w.done.Version
+	st, err := w.Inspector().readStage(ctx, version)
+	if err == nil && st.Shown != "" {
+		err = refuse(ErrShown, "publish a higher version; what clients may have stays", "%s has shown %s", st.Shown, version)
 	}
-	return refuse(ErrShown, "publish a higher version; what clients may have stays", "%s has shown %s", st.Shown, version)
+	return st, err
 }

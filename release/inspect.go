@@ -46,7 +46,7 @@ type stage struct {
 // lookAtStage reads everything that a version consists of, and refuses what is damaged.
 func (in Inspector) lookAtStage(ctx context.Context, version string) (*stage, error) {
 	st, err := in.readStage(ctx, version)
-	for _, target := range library.SortedTargets(st.staged) {
+	for _, target := range slices.Sorted(maps.Keys(st.staged)) {
 		err = cmp.Or(err, st.staged[target].Damage)
 	}
 	return st, err

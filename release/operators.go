@@ -13,8 +13,8 @@ import (
 	"tsmon/release/library"
 )
 
-// witness adds the leader's signed entry to the follower's entry, and what that says, if the follower's operators
-// let it follow that channel.
+// witness adds the leader's signed entry, and what it says, to the follower's entry if the
+// follower's operators let it follow that channel.
 func witness(leader, follower *Plan) (err error) {
 	if force := follower.log.Operators(); follower.Entry != nil && force != nil && force.Follows == leader.Channel {
 		err = leader.log.Witness(follower.Entry)
@@ -47,28 +47,41 @@ func (p *Publisher) Appoint(ctx context.Context, o Options, along ...string) (*P
 	if s.err != nil {
 		return nil, s.err
 	}
-	head := s.log.Head()
 	var bareOnes []string
 	for _, name := range pl.channels() {
 		if other := v[name]; name != o.Channel && !slices.Contains(along, name) && errors.Is(other.err, channels.ErrUnsigned) {
 			bareOnes = append(bareOnes, stillBare(name))
 		}
 	}
-	plan := &Plan{Action: channels.Appoint, Warnings: bareOnes, Channel: o.Channel, Version: head.Newest(), Previous: head.Version, URL: p.PublicURL + "/" + channels.ManifestKey(o.Channel),
-		Bundles: []library.Stored{}, Reach: []gate.Reach{}, Base: s.log.End(), log: s.log, seen: s.seen, head: head, Sequence: head.Sequence, DryRun: o.DryRun}
+	plan := pl.unmoved(s, channels.Appoint)
+	plan.Warnings, plan.DryRun = bareOnes, o.DryRun
 	if s.log.Operators().Equal(wanted) {
 		return plan, nil
 	}
 	if s.log.Fed() {
 		return nil, refuse(channels.ErrFed, "operators are appointed where its log comes from: have tsmon.yaml here name the same ones, and the same server.operators_root, then bring its entries with `tsmon release import` or `tsmon release mirror`; if nothing feeds this store, `tsmon channel verify "+o.Channel+"` names what has it pass for fed", "%s can't be moved here", o.Channel)
 	}
-	e := s.log.Next(channels.Entry{Action: channels.Appoint, Why: cmp.Or(o.Why, approval.Appointed), Who: pl.who, Origin: pl.origin, When: pl.now,
-		Release: head.Release, Rollout: head.Rollout, Operators: wanted})
+	return (&applying{&bare, plan}).decide(ctx, pl, channels.Entry{Why: cmp.Or(o.Why, approval.Appointed), Operators: wanted}, o.DryRun)
+}
+
+// unmoved returns the plan of a decision about a channel that leaves clients with what they get.
+func (p planner) unmoved(s *state, action channels.Action) *Plan {
+	head := s.log.Head()
+	return &Plan{Action: action, Channel: s.channel, Version: head.Newest(), Previous: head.Version, Sequence: head.Sequence, URL: p.publicURL + "/" + channels.ManifestKey(s.channel),
+		Bundles: []library.Stored{}, Reach: []gate.Reach{}, Base: s.log.End(), log: s.log, seen: s.seen, head: head}
+}
+
+// decide enters a decision into the log. e holds what is decided.
+func (w *applying) decide(ctx context.Context, pl planner, e channels.Entry, dry bool) (*Plan, error) {
+	plan := w.plan
+	e.Action, e.Who, e.Origin, e.When, e.Release, e.Rollout = plan.Action, pl.who, pl.origin, pl.now, plan.head.Release, plan.head.Rollout
+	e = plan.log.Next(e)
 	plan.Entry, plan.Sequence, plan.Changed = &e, e.Sequence, true
-	if o.DryRun {
-		return plan, plan.rehearse(p.Plans())
+	if dry {
+		return plan, plan.rehearse(w.Plans())
 	}
-	if _, err = (&applying{&bare, plan}).advance(ctx, false); err != nil && !plan.Changed {
+	_, err := w.advance(ctx, false)
+	if err != nil && !plan.Changed {
 		return nil, err
 	}
 	return plan, err
@@ -101,27 +114,17 @@ func (p *Publisher) Accept(ctx context.Context, channel string, seen channels.Po
 	if s.err != nil {
 		return nil, s.err
 	}
-	head := s.log.Head()
-	plan := &Plan{Action: channels.Accept, Channel: channel, Version: head.Newest(), Previous: head.Version, URL: p.PublicURL + "/" + channels.ManifestKey(channel),
-		Bundles: []library.Stored{}, Reach: []gate.Reach{}, Base: s.log.End(), log: s.log, seen: s.seen, head: head, Sequence: head.Sequence}
+	plan := pl.unmoved(s, channels.Accept)
 	lost := s.log.Continues(seen) != nil && !s.log.Accepts(seen)
 	if !lost && !early {
 		return plan, nil
 	}
-	e := channels.Entry{Action: channels.Accept, Who: pl.who, Origin: pl.origin, When: pl.now, Release: head.Release, Rollout: head.Rollout}
-	if e.Why = why; lost {
+	e := channels.Entry{Why: why}
+	if lost {
 		e.Why, e.Accepted = cmp.Or(why, "the entries up to "+seen.String()+" are given up"), &seen
 	}
 	if early {
 		e.Why = cmp.Or(e.Why, "entries were made by a clock that was ahead")
 	}
-	e = s.log.Next(e)
-	plan.Entry, plan.Sequence, plan.Changed = &e, e.Sequence, true
-	if dry {
-		return plan, plan.rehearse(p.Plans())
-	}
-	if _, err = (&applying{p, plan}).advance(ctx, false); err != nil && !plan.Changed {
-		return nil, err
-	}
-	return plan, err
+	return (&applying{p, plan}).decide(ctx, pl, e, dry)
 }

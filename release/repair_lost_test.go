@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -21,6 +22,7 @@ import (
 	"tsmon/release/upkeep"
 	"tsmon/signing/signingtest"
 	"tsmon/store/object"
+	"tsmon/store/object/objecttest"
 )
 
 // plants writes entries over whatever stands there.
@@ -409,5 +411,62 @@ func TestRepairAnyDamage(t *testing.T) {
 		if changed := !maps.Equal(before, after); err != nil && changed && report == nil {
 			t.Fatalf("seed %d: refused, and something was changed: %v", seed, err)
 		}
+	}
+}
+
+// flaky is a store whose reads of an object fail after the first one.
+type flaky struct {
+	object.Store
+	key   string
+	reads int
+}
+
+var errFlaky = errors.New("the store is away")
+
+func (f *flaky) Get(ctx context.Context, key string) (io.ReadCloser, object.Info, error) {
+	if key == f.key {
+		if f.reads++; f.reads > 1 {
+			return nil, object.Info{}, errFlaky
+		}
+	}
+	return f.Store.Get(ctx, key)
+}
+
+// TestRepairFailsToRead: a record that can't be read is not taken for one that is missing.
+func TestRepairFailsToRead(t *testing.T) {
+	d, ann, bob := released(t, "1.0.0")
+	d.Sign = ann
+	waits := d.publish(t, d.options(t, "1.1.0")).Waiting
+	if _, err := d.Plans().Withdraw(t.Context(), "stable", waits.Hash, false); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Discard(t.Context(), "1.1.0"); err != nil {
+		t.Fatal(err)
+	}
+	again := d.options(t, "1.1.0")
+	again.Notes = "once more"
+	d.publish(t, again)
+	d.Sign = bob
+	if _, err := d.Approve(t.Context(), "stable", "", false); err != nil {
+		t.Fatal(err)
+	}
+	named := "releases/1.1.0/release-3.json"
+	data, err := os.ReadFile(filepath.Join(d.root, named))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.loses(t, named)
+	spare := filepath.Join(t.TempDir(), "spare")
+	if err := os.WriteFile(spare, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	store := d.Store
+	before := objecttest.Tree(t, store)
+	d.Store = &flaky{Store: store, key: "releases/1.1.0/release-2.json"}
+	if _, err := d.Keeper().Repair(t.Context(), upkeep.RepairOptions{Channel: "stable", Files: []string{spare}}); !errors.Is(err, errFlaky) {
+		t.Errorf("%v", err)
+	}
+	if !maps.Equal(objecttest.Tree(t, store), before) {
+		t.Error("the store is another")
 	}
 }

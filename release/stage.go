@@ -172,7 +172,7 @@ func (st *stage) late(version string, ours map[string]*library.Staged, together 
 
 // differs refuses bundles other than those of a record that no channel showed.
 func (st *stage) differs(version string, ours map[string]*library.Staged) error {
-	for _, target := range library.SortedTargets(ours) {
+	for _, target := range slices.Sorted(maps.Keys(ours)) {
 		for _, b := range ours[target].Bundles {
 			for _, other := range st.Counts.Bundles {
 				if other.BLAKE2b != b.BLAKE2b && b.Overlaps(other) {
@@ -200,7 +200,7 @@ func (in Inspector) Version(ctx context.Context, version string, rules *bundle.R
 		found.Staged = nil
 		return found, nil
 	case found.Record == nil && len(found.Staged) == 0:
-		return nil, refuse(library.ErrNoRelease, "`tsmon release list` shows what is published and what is staged", "%s is not in the store", version)
+		return nil, library.NotInStore(version)
 	}
 	for channel := range in.policies {
 		missing, err := st.missing(planner{policies: in.policies}, channel, version, rules)
@@ -217,7 +217,7 @@ func (in Inspector) Version(ctx context.Context, version string, rules *bundle.R
 // notesOf returns the notes that were staged, and refuses two different ones.
 func notesOf(version string, targets map[string]*library.Staged) (string, error) {
 	notes, from := "", ""
-	for _, target := range library.SortedTargets(targets) {
+	for _, target := range slices.Sorted(maps.Keys(targets)) {
 		s := targets[target]
 		switch {
 		case s.Notes == "" || s.Notes == notes || len(s.Bundles) == 0:

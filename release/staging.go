@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -13,7 +14,6 @@ import (
 	"tsmon/channels"
 	"tsmon/release/bundle"
 	"tsmon/release/library"
-	"tsmon/store/object"
 )
 
 // staging is one run of Stage.
@@ -88,7 +88,7 @@ func (w *staging) changes(ctx context.Context, contents []bundle.Contents) (map[
 	if w.st.Shown != "" {
 		return nil, w.st.late(w.o.Version, ours, together, all)
 	}
-	for _, target := range library.SortedTargets(ours) {
+	for _, target := range slices.Sorted(maps.Keys(ours)) {
 		changed, err := w.change(ctx, ours[target])
 		if err != nil {
 			return nil, err
@@ -193,8 +193,8 @@ func (w *staging) putAll(ctx context.Context, ours map[string]*library.Staged, c
 	for _, c := range contents {
 		files[library.StoredOf(c).BLAKE2b] = c
 	}
-	var fresh []*library.Stored
-	for _, target := range library.SortedTargets(ours) {
+	var fresh []library.Stored
+	for _, target := range slices.Sorted(maps.Keys(ours)) {
 		for i := range ours[target].Bundles {
 			b := &ours[target].Bundles[i].Stored
 			if _, ok := files[b.BLAKE2b]; !ok {
@@ -203,27 +203,25 @@ func (w *staging) putAll(ctx context.Context, ours map[string]*library.Staged, c
 			if err := releases.Settle(ctx, w.o.Version, b, w.st.found, w.o.AllowUnbound); err != nil {
 				return err
 			}
-			fresh = append(fresh, b)
+			fresh = append(fresh, *b)
 		}
 	}
 	if len(fresh) > 0 { // else the notes alone change
 		w.step("uploading files: %d", len(fresh))
 	}
-	if err := library.NewUpload(releases, w.o.Version, files, w.Uploaded).All(ctx, fresh); err != nil {
+	upload := library.Upload{Library: releases, Version: w.o.Version, Files: files, Sent: w.Uploaded}
+	if err := upload.All(ctx, fresh); err != nil {
 		return err
 	}
-	if i := slices.IndexFunc(fresh, func(b *library.Stored) bool { return b.Updates() }); i >= 0 {
-		b := fresh[i]
-		if err := object.CheckConditions(ctx, w.Store, library.Folder(w.o.Version)+b.Name+".sig", []byte(b.Signature), library.SignatureAttributes); err != nil {
-			return err
-		}
+	if err := upload.Prove(ctx, fresh); err != nil {
+		return err
 	}
 	if w.st.Counts != nil && w.o.Replace && w.st.differs(w.o.Version, ours) != nil {
 		if err := w.reopen(ctx, ours); err != nil {
 			return err
 		}
 	}
-	for _, target := range library.SortedTargets(ours) {
+	for _, target := range slices.Sorted(maps.Keys(ours)) {
 		if err := releases.PutStaged(ctx, ours[target]); err != nil {
 			return err
 		}

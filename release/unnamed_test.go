@@ -2,6 +2,7 @@ package release
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -165,6 +166,53 @@ func TestUnnamedByWhom(t *testing.T) {
 			if len(objecttest.Tree(t, d.Store)) != len(before) {
 				t.Error("something is gone")
 			}
+		})
+	}
+}
+
+// TestDiscardKeepsAwaited: a release that a plan waits to show, or that a lost entry may have
+// shown, is not thrown away.
+func TestDiscardKeepsAwaited(t *testing.T) {
+	refused := func(t *testing.T, d *desk, version string, want error) {
+		t.Helper()
+		before := objecttest.Tree(t, d.Store)
+		done, err := d.Discard(t.Context(), version)
+		if !errors.Is(err, want) || done.Changed {
+			t.Errorf("changed %v, %v, want %v", done.Changed, err, want)
+		}
+		if after := objecttest.Tree(t, d.Store); !maps.Equal(after, before) {
+			t.Error("the store is another")
+		}
+	}
+	t.Run("a plan", func(t *testing.T) {
+		d, _, _ := released(t, "1.0.0")
+		waits := d.publish(t, d.options(t, "1.1.0")).Waiting
+		refused(t, d, "1.1.0", upkeep.ErrAwaited)
+		if _, err := d.Plans().Withdraw(t.Context(), "stable", waits.Hash, false); err != nil {
+			t.Fatal(err)
+		}
+		if done, err := d.Discard(t.Context(), "1.1.0"); err != nil || !done.Record {
+			t.Errorf("%+v, %v", done, err)
+		}
+	})
+	t.Run("the end of a signed log", func(t *testing.T) {
+		d, _, _ := released(t, "1.0.0", "1.1.0")
+		d.loses(t, "log/stable/0000000002.json")
+		d.loses(t, "log/beta/0000000002.json")
+		refused(t, d, "1.1.0", channels.ErrLog)
+	})
+	for name, lost := range map[string][]string{
+		"the end of a log": {"log/stable/0000000002.json", "log/beta/0000000002.json"},
+		"a whole log":      {"log/stable/0000000001.json", "log/stable/0000000002.json", "log/beta/0000000001.json", "log/beta/0000000002.json"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t)
+			d.publish(t, d.options(t, "1.0.0"))
+			d.publish(t, d.options(t, "1.1.0"))
+			for _, key := range lost {
+				d.loses(t, key)
+			}
+			refused(t, d, "1.1.0", channels.ErrLog)
 		})
 	}
 }

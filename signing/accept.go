@@ -49,10 +49,9 @@ func (fs Faults) Unwrap() []error {
 	return errs
 }
 
-// Accept parses the signature of a manifest or record and checks everything that does not
-// need the bundle: that the key is trusted and signed the trusted comment, and that the
-// version and targets in the comment match the claim. VerifyDigest or a Verifier checks the
-// bundle itself.
+// Accept parses the signature of a manifest or record and checks all but the bundle, which
+// VerifyDigest or a Verifier checks: that the key is trusted and signed the trusted comment,
+// and that its version and targets match the claim.
 //
 // The error is a *FormatError, or Faults together with the signature.
 func (k Keyring) Accept(text string, c Claim) (Signature, error) {
@@ -70,8 +69,7 @@ func (k Keyring) Accept(text string, c Claim) (Signature, error) {
 		key, err := k.signer(s)
 		add(err, "sign with a trusted key, or add the key to trusted_keys")
 		if err == nil && !key.madeComment(s) {
-			add(fmt.Errorf("%w: key %s did not make it in this form: the signature or its trusted comment was changed", ErrSignature, key.ID()),
-				"take the signature as it was made, or sign the bundle again")
+			add(key.notMine(), "take the signature as it was made, or sign the bundle again")
 		}
 		if err == nil && c.Installed != "" && !key.Contains(c.Installed) {
 			add(fmt.Errorf("%w: it is by key %s, and version %s has %s", ErrNotBuiltIn, key.ID(), c.Installed, k.BuiltInto(c.Installed).IDs()),
@@ -98,7 +96,7 @@ func checkVersion(s Signature, announced string, required bool) error {
 	signed, bound := s.Version()
 	switch {
 	case !bound && required:
-		return fmt.Errorf("%w, and version %q is announced: sign the bundle again with its version", ErrUnbound, announced)
+		return fmt.Errorf("%w, and version %q is announced", ErrUnbound, announced)
 	case bound && !sameVersion(signed, announced):
 		return fmt.Errorf("%w: version %q is signed, %q is announced", ErrBound, signed, announced)
 	}
@@ -106,15 +104,11 @@ func checkVersion(s Signature, announced string, required bool) error {
 }
 
 func sameVersion(signed, announced string) bool {
-	a, err := semver.StrictNewVersion(strings.TrimLeft(signed, "v"))
-	if err != nil {
+	bare := strings.TrimLeft(signed, "v")
+	if _, err := semver.StrictNewVersion(bare); err != nil {
 		return signed == announced
 	}
-	b, err := semver.StrictNewVersion(strings.TrimLeft(announced, "v"))
-	if err != nil {
-		return signed == announced
-	}
-	return a.Equal(b) && a.Metadata() == b.Metadata()
+	return bare == strings.TrimLeft(announced, "v")
 }
 
 // checkTarget compares the target in a signature with a platform key, which

@@ -18,7 +18,7 @@ const (
 
 var contentNames = map[content]string{publicKey: "public key", secretKey: "private key", signature: "signature"}
 
-// misplaced says what text holds in place of what is wanted.
+// misplaced describes a text that is not of the wanted kind.
 func misplaced(text string, found, wanted content, mend string) *FormatError {
 	name := contentNames[wanted]
 	switch {
@@ -121,19 +121,20 @@ func decodeStrictly(text string) ([]byte, bool) {
 	return raw, err == nil
 }
 
-// minisignLine returns the base64 payload of a key: from the base64 of a two-line
-// minisign file, from that file, or from its second line alone.
-func minisignLine(text string) (string, bool) {
+// minisignLine returns the base64 payload of a key, which decodes: from the base64 of a
+// two-line minisign file, from that file, or from its second line alone.
+func minisignLine(text string) (line string, ok bool) {
 	text = strings.TrimSpace(text)
 	if raw, ok := decodeStrictly(text); ok && strings.HasPrefix(string(raw), untrustedPrefix) {
 		text = strings.TrimSpace(string(raw))
 	}
 	all := lines(text)
-	switch {
-	case len(all) == 1:
-		return all[0], true
-	case len(all) == 2 && strings.HasPrefix(all[0], untrustedPrefix):
-		return strings.TrimSpace(all[1]), true
+	if len(all) == 2 && strings.HasPrefix(all[0], untrustedPrefix) {
+		all = []string{strings.TrimSpace(all[1])}
 	}
-	return "", false
+	if len(all) != 1 {
+		return "", false
+	}
+	_, ok = decodeStrictly(all[0])
+	return all[0], ok
 }

@@ -23,39 +23,41 @@ type Keyring []TrustedKey
 // A KeyText is a trusted key as it is configured.
 type KeyText struct{ Key, From, Until string }
 
-// ParseKeyring parses keys with ParsePublicKey and drops duplicates. Refused are two
-// different keys with the same id, since signatures name their key by id only, and
-// two spans of one key.
+// ParseKeyring parses keys with ParsePublicKey and drops duplicates. It refuses two different
+// keys with the same id, since signatures name their key by id only, and two spans of one key.
 //
 // The error gives the key's number, from 1, and wraps a *FormatError.
 func ParseKeyring(keys []KeyText) (Keyring, error) {
 	var ring Keyring
 	for i, text := range keys {
-		key, err := parseTrustedKey(text)
+		longer, err := ring.with(text)
 		if err != nil {
 			return nil, fmt.Errorf("trusted key %d: %w", i+1, err)
 		}
-		switch same, found := ring.Find(key.ID()); {
-		case !found:
-			ring = append(ring, key)
-		case same.PublicKey != key.PublicKey:
-			return nil, fmt.Errorf("trusted key %d: %w", i+1,
-				malformed("another trusted key has the id "+key.ID(), "one of the two is damaged or forged: remove it"))
-		case same != key:
-			return nil, fmt.Errorf("trusted key %d: %w", i+1,
-				malformed("key "+key.ID()+" stands twice, for different versions", "write it once, with the first version that has it and the first that no longer has it"))
-		}
+		ring = longer
 	}
 	return ring, nil
 }
 
-func parseTrustedKey(text KeyText) (TrustedKey, error) {
+// with returns the ring with a key, which it may have already.
+func (k Keyring) with(text KeyText) (Keyring, error) {
 	key, err := ParsePublicKey(text.Key)
-	k := TrustedKey{key, Span{text.From, text.Until}}
-	if err == nil {
-		err = k.Check()
+	if err != nil {
+		return nil, err
 	}
-	return k, err
+	trusted := TrustedKey{key, Span{text.From, text.Until}}
+	if err := trusted.Check(); err != nil {
+		return nil, err
+	}
+	switch same, found := k.Find(key.ID()); {
+	case !found:
+		return append(k, trusted), nil
+	case same.PublicKey != key:
+		return nil, malformed("another trusted key has the id "+key.ID(), "one of the two is damaged or forged: remove it")
+	case same != trusted:
+		return nil, malformed("key "+key.ID()+" is listed twice, for different versions", "write it once, with the first version that has it and the first that no longer has it")
+	}
+	return k, nil
 }
 
 // Find returns the key with that id.
@@ -133,6 +135,9 @@ func (k PublicKey) check(message []byte, s Signature) error {
 		return fmt.Errorf("%w: key %s signed other bytes than these: the bundle was changed after it was signed"+
 			" (code-signed, notarised, packed again), or this signature is another bundle's", ErrSignature, k.ID())
 	}
-	return fmt.Errorf("%w: key %s did not make it in this form: the signature or its trusted comment was changed",
-		ErrSignature, k.ID())
+	return k.notMine()
+}
+
+func (k PublicKey) notMine() error {
+	return fmt.Errorf("%w: key %s did not make it in this form: the signature or its trusted comment was changed", ErrSignature, k.ID())
 }

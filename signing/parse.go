@@ -51,8 +51,7 @@ func unwrapSignature(line string) (string, *FormatError) {
 	return string(raw), nil
 }
 
-// notSignature describes what stands in place of the base64 of a signature; it
-// returns nil if a signature does.
+// notSignature describes a text that is not the base64 of a signature; nil if it is.
 func notSignature(line string, found finding) *FormatError {
 	switch {
 	case found.what == secretKey, found.what == publicKey:
@@ -72,7 +71,7 @@ func notSignature(line string, found finding) *FormatError {
 	return nil
 }
 
-// unrecognised describes what is neither key nor signature.
+// unrecognised describes a text that is neither key nor signature.
 func unrecognised(line string) *FormatError {
 	text := strings.ToLower(strings.TrimSpace(line))
 	switch {
@@ -104,7 +103,7 @@ func misspelled(line string) *FormatError {
 	case strings.ContainsAny(line, " \t\r\n"):
 		return malformed("signature has white space inside", mend+"join its parts (base64 -w0 does not break lines)")
 	case strings.ContainsAny(line, "-_"):
-		return malformed("signature is in the URL-safe kind of base64", mend+"with + and / in place of - and _")
+		return malformed("signature is URL-safe base64", mend+"with + and / in place of - and _")
 	case len(line)%4 != 0:
 		return malformed("signature is base64 with padding missing", mend+"with = at its end where length asks for it")
 	}

@@ -58,9 +58,7 @@ type secret struct {
 // GenerateKey returns a new key with a random id.
 func GenerateKey() (PrivateKey, error) {
 	s := new(secret)
-	if _, err := rand.Read(s.id[:]); err != nil {
-		return PrivateKey{}, fmt.Errorf("generate key id: %w", err)
-	}
+	_, _ = rand.Read(s.id[:]) // never fails
 	_, key, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		return PrivateKey{}, fmt.Errorf("generate key: %w", err)

@@ -22,9 +22,6 @@ func ParsePublicKey(text string) (PublicKey, error) {
 		return PublicKey{}, misplaced(text, found.what, publicKey, "take the content of the .pub file beside the private key")
 	}
 	line, ok := minisignLine(text)
-	if ok {
-		_, ok = decodeStrictly(line)
-	}
 	parsed, err := minisign.NewPublicKey(line)
 	if !ok || err != nil || parsed.SignatureAlgorithm != algorithmPure {
 		return PublicKey{}, malformed("public key is damaged", "copy it again, whole, from the .pub file")

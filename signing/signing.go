@@ -66,8 +66,8 @@ var (
 	// after signing.
 	ErrSignature = errors.New("signature is not valid")
 
-	// ErrLegacy means that a signature is not prehashed where only the digest is
-	// known, or where the bundle is larger than LegacyLimit.
+	// ErrLegacy means that a signature is not prehashed, and only the digest is known
+	// or the bundle is larger than LegacyLimit.
 	ErrLegacy = errors.New("signature is of the legacy kind")
 
 	// ErrPassword means that a password does not open a private key.

@@ -16,9 +16,8 @@ type Span struct {
 	Until string
 }
 
-// Check reports why a span is not one: bounds are MAJOR.MINOR.PATCH with an optional
-// pre-release and without build metadata, and From is below Until. The error is a
-// *FormatError.
+// Check returns what is wrong with a span: bounds must be MAJOR.MINOR.PATCH with an optional
+// pre-release and no build metadata, and From below Until. The error is a *FormatError.
 func (s Span) Check() error {
 	for _, bound := range []struct{ name, text string }{{"from", s.From}, {"until", s.Until}} {
 		v, err := semver.StrictNewVersion(bound.text)
@@ -32,8 +31,8 @@ func (s Span) Check() error {
 	return nil
 }
 
-// Contains reports whether a version is in the span. A text that is no version is
-// only in the span of all versions.
+// Contains reports whether a version is in the span. A text that is no version is only in the
+// empty span.
 func (s Span) Contains(version string) bool {
 	if _, err := semver.StrictNewVersion(strings.TrimLeft(version, "v")); err != nil {
 		return s == Span{}

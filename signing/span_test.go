@@ -122,9 +122,9 @@ func TestParseKeyringSpans(t *testing.T) {
 		t.Errorf("%v, %v", ring, err)
 	}
 	for want, keys := range map[string][]signing.KeyText{
-		"trusted key 2: key " + a.ID() + " stands twice, for different versions": {{Key: a.String(), Until: "1.6.0"}, {Key: a.String()}},
-		`trusted key 1: from: "1.6" is not MAJOR.MINOR.PATCH`:                    {{Key: a.String(), From: "1.6"}},
-		"trusted key 1: until 1.0.0 is not above from 2.0.0":                     {{Key: a.String(), From: "2.0.0", Until: "1.0.0"}},
+		"trusted key 2: key " + a.ID() + " is listed twice, for different versions": {{Key: a.String(), Until: "1.6.0"}, {Key: a.String()}},
+		`trusted key 1: from: "1.6" is not MAJOR.MINOR.PATCH`:                       {{Key: a.String(), From: "1.6"}},
+		"trusted key 1: until 1.0.0 is not above from 2.0.0":                        {{Key: a.String(), From: "2.0.0", Until: "1.0.0"}},
 	} {
 		if _, err := signing.ParseKeyring(keys); err == nil || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)

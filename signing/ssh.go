@@ -14,11 +14,11 @@ import (
 // SSHKey is an OpenSSH public key whose owner signs moves of a channel.
 type SSHKey struct{ key ssh.PublicKey }
 
-// ErrSSH means that a text is no OpenSSH key or signature of a kind that counts.
-var ErrSSH = errors.New("not an OpenSSH key or signature that can be used")
+// ErrSSH means that a text is not an OpenSSH key or signature, or of a kind that is not accepted.
+var ErrSSH = errors.New("not a usable OpenSSH key or signature")
 
-// sshKinds are the kinds of keys that may sign. Those with sk- are of hardware tokens,
-// which must have been touched.
+// sshKinds are the kinds of keys that may sign. Those with sk- are on hardware tokens, which
+// must be touched for each signature.
 var sshKinds = []string{ssh.KeyAlgoED25519, ssh.KeyAlgoECDSA256, ssh.KeyAlgoECDSA384, ssh.KeyAlgoECDSA521, ssh.KeyAlgoSKED25519, ssh.KeyAlgoSKECDSA256}
 
 // maxSSH bounds keys and signatures, in bytes.
@@ -34,7 +34,7 @@ func ParseSSHKey(text string) (SSHKey, error) {
 	key, _, options, _, err := ssh.ParseAuthorizedKey([]byte(text))
 	switch {
 	case err != nil || len(options) > 0:
-		return SSHKey{}, fmt.Errorf("%w: it is not like ssh-ed25519 AAAA…", ErrSSH)
+		return SSHKey{}, fmt.Errorf("%w: it does not look like ssh-ed25519 AAAA…", ErrSSH)
 	case !slices.Contains(sshKinds, key.Type()):
 		return SSHKey{}, fmt.Errorf("%w: its type is %.40s, not one of %s", ErrSSH, key.Type(), strings.Join(sshKinds, ", "))
 	}
@@ -50,14 +50,14 @@ func (k SSHKey) String() string {
 // Fingerprint returns what `ssh-keygen -l` prints of the key.
 func (k SSHKey) Fingerprint() string { return ssh.FingerprintSHA256(k.key) }
 
-// VerifySSH verifies an armored signature, as `ssh-keygen -Y sign` makes it, and returns
-// the key that made it, whosever that is. Errors wrap ErrSSH or ErrSignature.
+// VerifySSH verifies an armored signature, as `ssh-keygen -Y sign` makes it, and returns the key
+// that made it, which need not be trusted. Errors wrap ErrSSH or ErrSignature.
 func VerifySSH(namespace string, data []byte, armored string) (SSHKey, error) {
 	if len(armored) > maxSSH {
 		return SSHKey{}, fmt.Errorf("%w: the signature has more than %d bytes", ErrSSH, maxSSH)
 	}
 	if !sshArmored(armored) {
-		return SSHKey{}, fmt.Errorf("%w: it is not one signature alone, as ssh-keygen -Y sign writes it", ErrSSH)
+		return SSHKey{}, fmt.Errorf("%w: it is not a single signature, as ssh-keygen -Y sign writes it", ErrSSH)
 	}
 	sig, err := sshsig.Unarmor([]byte(armored))
 	if err != nil {
@@ -72,8 +72,8 @@ func VerifySSH(namespace string, data []byte, armored string) (SSHKey, error) {
 	return SSHKey{sig.PublicKey}, nil
 }
 
-// sshArmored reports whether a text is one armored block and nothing else: what lies around
-// a block, and headers in it, nobody signs.
+// sshArmored reports whether a text is one armored block and nothing else: text around a block,
+// and headers in it, are not signed.
 func sshArmored(text string) bool {
 	text, begins := strings.CutPrefix(strings.TrimSpace(text), "-----BEGIN SSH SIGNATURE-----")
 	text, ends := strings.CutSuffix(text, "-----END SSH SIGNATURE-----")
@@ -99,7 +99,7 @@ func ParseSSHSigner(text string) (SSHSigner, error) {
 		return SSHSigner{}, fmt.Errorf("%w: it has a passphrase: add it to an agent with ssh-add", ErrSSH)
 	}
 	if err != nil {
-		return SSHSigner{}, fmt.Errorf("%w: it is no private key", ErrSSH)
+		return SSHSigner{}, fmt.Errorf("%w: it is not a private key", ErrSSH)
 	}
 	return NewSSHSigner(signer)
 }

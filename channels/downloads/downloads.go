@@ -2,10 +2,10 @@
 package downloads
 
 import (
-	"bytes"
-	"encoding/json"
 	"slices"
 	"time"
+
+	"tsmon/manifest"
 )
 
 // List is of the release that everybody gets, never of one that is being rolled out.
@@ -39,10 +39,5 @@ func (l *List) Find(key string) *File {
 
 // Encode returns the bytes of downloads.json. Equal lists give equal bytes.
 func (l *List) Encode() ([]byte, error) {
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	err := enc.Encode(l)
-	return buf.Bytes(), err
+	return manifest.JSON(l)
 }

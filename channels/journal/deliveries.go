@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// Part is a range of entries that come together.
+// Part is the range of entries of one delivery.
 type Part struct{ From, To uint64 }
 
-// Key returns the key of the mark that says so.
+// Key returns the key of its mark.
 func (p Part) Key(channel string) string {
 	return fmt.Sprintf("%s%010d-%010d.part", Prefix(channel), p.From, p.To)
 }
@@ -21,19 +21,19 @@ func PartOf(channel, key string) (p Part, ok bool) {
 	return p, err == nil && p.From > 0 && p.From <= p.To && key == p.Key(channel)
 }
 
-// Listing is what lies in the log of a channel behind a number.
+// Listing is the content of a log behind a number.
 type Listing struct {
 	Numbers []uint64 // of the entries that count, rising
 	Parts   []Part   // by their first entries
 	Fed     bool
 	Hidden  []uint64 // of the entries that don't count, rising
 	Strange []string // keys of objects that are no part of a log
-	late    []Part   // that the store dates behind the entry that they begin with
+	late    []Part   // dated after the entry that they begin with
 }
 
-// Late returns the marks that came behind the entries that they name, which those of a
-// delivery don't. A store that is fed from then on gets one over the entries that it had, with that of the
-// delivery behind it.
+// Late returns the marks that were written after their entries, unlike those of a delivery. The
+// mark over the entries that a store had before its first delivery is not among them, since the
+// delivery's mark follows it.
 func (l *Listing) Late() []Part {
 	var late []Part
 	for _, p := range l.late {
@@ -44,7 +44,7 @@ func (l *Listing) Late() []Part {
 	return late
 }
 
-// covered reports whether the parts have all entries.
+// covered reports whether the parts cover all entries.
 func (l *Listing) covered() bool {
 	at := 0
 	for _, p := range l.Parts {
@@ -55,7 +55,7 @@ func (l *Listing) covered() bool {
 	return at == len(l.Numbers)
 }
 
-// settle drops the entries of deliveries that are not complete, and those behind them.
+// settle hides the entries of incomplete deliveries, and those behind them.
 func (l *Listing) settle() {
 	if !l.Fed {
 		return

@@ -32,8 +32,8 @@ var ErrLog = errors.New("the log is broken")
 const MaxEntry = 4*manifest.MaxSize + 64<<10
 
 const (
-	// MaxEntries bounds the entries of a log that lacks some, and those that are taken over at
-	// once. MaxHistory bounds the latter in bytes.
+	// MaxEntries bounds the entries of a log with gaps, and those of one delivery. MaxHistory
+	// bounds the latter in bytes.
 	MaxEntries = 1 << 20
 	MaxHistory = 256 << 20
 )
@@ -62,7 +62,7 @@ var Attributes = object.Attributes{
 	CacheControl: "private, max-age=31536000, immutable",
 }
 
-// Faulty returns why an entry keeps a log from being read. It wraps ErrLog.
+// Faulty returns the *fault.Fault of an entry. It wraps ErrLog.
 func Faulty(channel string, sequence uint64, format string, args ...any) error {
 	return fault.New(fmt.Errorf("%w: "+format, append([]any{ErrLog}, args...)...), channel, Key(channel, sequence), sequence)
 }
@@ -76,9 +76,27 @@ type Journal struct {
 // SideBySide is how many entries are read at once.
 const SideBySide = 32
 
+// Slots returns what ReadEntries fills in: one slot for each entry from known+1 to the last of
+// numbers, nil for those in numbers, and empty for the others, which are missing. More than
+// MaxEntries are a *fault.Fault.
+func (j Journal) Slots(known uint64, numbers []uint64) ([][]byte, error) {
+	if len(numbers) == 0 {
+		return nil, nil
+	}
+	newest := numbers[len(numbers)-1]
+	if newest-known > MaxEntries {
+		return nil, Faulty(j.Channel, newest, "entries up to %d of %s are missing", newest-1, j.Channel)
+	}
+	raw := slices.Repeat([][]byte{{}}, int(newest-known))
+	for _, n := range numbers {
+		raw[n-known-1] = nil
+	}
+	return raw, nil
+}
+
 // ReadEntries fills in the bytes of the entries behind entry known that are nil. Those
-// that are being read when one fails are still read: a log that is too long for the
-// patience of a caller grows with each attempt.
+// that are being read when one fails are still read: a log that takes longer to read than
+// a caller waits grows with each attempt.
 func (j Journal) ReadEntries(ctx context.Context, known uint64, raw [][]byte) error {
 	var group errgroup.Group
 	var failed atomic.Bool
@@ -103,20 +121,8 @@ func (j Journal) ReadEntries(ctx context.Context, known uint64, raw [][]byte) er
 	return group.Wait()
 }
 
-// Count returns the number of the newest entry. Entries up to known exist, of a log that was
-// fed or not; those behind it are checked for gaps.
-func (j Journal) Count(ctx context.Context, known uint64, fed bool) (uint64, Listing, error) {
-	found, err := j.Numbers(ctx, known, fed)
-	for i, sequence := range found.Numbers {
-		if want := known + uint64(i) + 1; sequence != want {
-			return 0, found, Faulty(j.Channel, want, "entry %d of %s is missing", want, j.Channel)
-		}
-	}
-	return known + uint64(len(found.Numbers)), found, err
-}
-
 // Numbers lists the entries after entry known that count; fed says whether the log was fed up
-// to there. Other objects in the folder are ignored.
+// to there.
 func (j Journal) Numbers(ctx context.Context, known uint64, fed bool) (Listing, error) {
 	found, err := j.List(ctx, known)
 	if err != nil {
@@ -139,7 +145,7 @@ func (j Journal) Numbers(ctx context.Context, known uint64, fed bool) (Listing, 
 	return found, nil
 }
 
-// List lists what lies behind entry known, whether it counts or not.
+// List lists everything behind entry known, whether it counts or not.
 func (j Journal) List(ctx context.Context, known uint64) (Listing, error) {
 	after := ""
 	if known > 0 {
@@ -168,8 +174,8 @@ func (j Journal) List(ctx context.Context, known uint64) (Listing, error) {
 	return found, nil
 }
 
-// note keeps the marks that an entry is the first of, if they are later. They are listed before
-// it.
+// note keeps the marks that are dated after the first entry of their delivery. Marks are listed
+// before the entry.
 func (l *Listing) note(sequence uint64, written time.Time, marked map[Part]time.Time) {
 	for _, p := range slices.Backward(l.Parts) {
 		if p.From < sequence {

@@ -16,15 +16,9 @@ func (j Journal) Raw(ctx context.Context, after uint64) ([][]byte, error) {
 	if err != nil || len(found.Numbers) == 0 {
 		return nil, err
 	}
-	newest := found.Numbers[len(found.Numbers)-1]
-	if newest-after > MaxEntries {
-		return nil, fmt.Errorf("%w: entries up to %d of %s are missing", ErrLog, newest-1, j.Channel)
-	}
-	lost := make([][]byte, newest-after)
-	for i := range lost {
-		if _, ok := slices.BinarySearch(found.Numbers, after+uint64(i)+1); !ok {
-			lost[i] = []byte{} // ReadEntries passes over it
-		}
+	lost, err := j.Slots(after, found.Numbers)
+	if err != nil {
+		return nil, err
 	}
 	raw := slices.Clone(lost)
 	packed := j.ReadSegments(ctx, after, raw)
@@ -37,7 +31,7 @@ func (j Journal) Raw(ctx context.Context, after uint64) ([][]byte, error) {
 	return raw, err
 }
 
-// readWithin is ReadEntries of as many bytes as are taken over at once.
+// readWithin is ReadEntries of at most MaxHistory bytes.
 func (j Journal) readWithin(ctx context.Context, known uint64, raw [][]byte) error {
 	size := 0
 	for at := 0; at < len(raw); at += segment.Entries {
@@ -55,7 +49,7 @@ func (j Journal) readWithin(ctx context.Context, known uint64, raw [][]byte) err
 	return nil
 }
 
-// linked reports whether each entry has the hash of the one before it, where that is known.
+// linked reports whether each entry has the hash of the one before it, unless that is lost.
 func linked(raw [][]byte) bool {
 	for i, data := range raw {
 		var e struct {

@@ -38,7 +38,7 @@ func (j Journal) segments(ctx context.Context, known, newest uint64) ([]uint64, 
 }
 
 // ReadSegments fills in the entries behind entry known that segments have. What can't
-// be read or unpacked stays nil. It reports whether any was filled in.
+// be read or unpacked stays as it is. It reports whether any was filled in.
 func (j Journal) ReadSegments(ctx context.Context, known uint64, raw [][]byte) bool {
 	if len(raw) < segment.Entries {
 		return false
@@ -72,8 +72,8 @@ func (j Journal) ReadSegments(ctx context.Context, known uint64, raw [][]byte) b
 	return slices.Contains(filled, true)
 }
 
-// PackNext makes the oldest segment that a log with newest entries lacks. made is false if it lacks none, or
-// somebody else has made it.
+// PackNext makes the oldest segment that a log lacks whose newest entry is given. made is false if
+// it lacks none, or somebody else was faster.
 func (j Journal) PackNext(ctx context.Context, newest uint64) (made bool, err error) {
 	if newest < segment.Entries {
 		return false, nil

@@ -21,8 +21,8 @@ import (
 // Options are the copies that are available, and what a plan may do.
 type Options struct {
 	Spares [][]byte // entries that may be restored; other bytes are ignored
-	// Witnesses are entries that are not restored, but count as evidence: a plan must not leave
-	// out one that operators signed.
+	// Witnesses are entries that are only evidence: a plan must not leave out one that operators
+	// signed.
 	Witnesses [][]byte
 	// Seen are the views of the channel. An unsigned log is not made longer than they show,
 	// unless all of it is gone.
@@ -31,10 +31,10 @@ type Options struct {
 	Cut bool
 }
 
-// Mending is the planned repair of a log.
+// Mending is a planned repair.
 type Mending struct {
 	Log  *channels.Log  // as it is after the repair
-	Gaps []channels.Gap // entries that are still missing and that no entry declares lost
+	Gaps []channels.Gap // entries that are still missing and not declared lost
 	// Doubt is why the reader does not trust the log after the repair: the configured operators
 	// must be put into force first. nil if it does. It wraps channels.ErrLog.
 	Doubt error
@@ -59,12 +59,12 @@ func Plan(ctx context.Context, r channels.Repository, channel string, o Options)
 	if err := channels.CheckName(channel); err != nil {
 		return nil, err
 	}
-	m := &mender{Options: o, repository: r, channel: channel}
+	m := &mender{Options: o, repository: r, channel: channel, trust: r.Trust[channel]}
 	if err := m.collect(ctx); err != nil {
 		return nil, err
 	}
 	mending, err := m.plan(ctx, true)
-	if err == nil && mending == nil && !o.Cut && r.Trust[channel].Operators != nil {
+	if err == nil && mending == nil && !o.Cut && m.trust.Operators != nil {
 		mending, err = m.plan(ctx, false) // which can be read once the configured operators are in force
 	}
 	if mending != nil || err != nil && !errors.Is(err, channels.ErrLog) {
@@ -85,6 +85,7 @@ type mender struct {
 	Options
 	repository channels.Repository
 	channel    string
+	trust      channels.Trust
 	found      journal.Listing
 	top        uint64   // highest plausible number of an entry in the store
 	far        []string // keys of the implausible ones

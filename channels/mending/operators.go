@@ -43,15 +43,14 @@ func (m *mender) know() {
 	}
 }
 
-// configured reports whether the operators that the reader trusts, or a root key, signed an
-// option.
+// configured reports whether the configured operators, or a root key, signed an option.
 func (m *mender) configured(o *option) bool {
-	ours := m.repository.Trust[m.channel].Operators
+	ours := m.trust.Operators
 	return m.rooted(o) || ours != nil && len(o.entry.Signatures) >= ours.Approvals && ours.Count(o.entry.Signers()) >= ours.Approvals
 }
 
 func (m *mender) rooted(o *option) bool {
-	for _, key := range m.repository.Trust[m.channel].Root {
+	for _, key := range m.trust.Root {
 		if slices.Contains(o.entry.Signers(), key) {
 			return true
 		}
@@ -66,7 +65,7 @@ func (m *mender) appoints(o *option) bool {
 	if o.entry.Operators == nil || o.entry.Operators.Check() != nil {
 		return false
 	}
-	signers, ours := o.entry.Signers(), m.repository.Trust[m.channel].Operators
+	signers, ours := o.entry.Signers(), m.trust.Operators
 	force := m.inForce(o.entry.Sequence)
 	switch {
 	case o.entry.Operators.Count(signers) < o.entry.Operators.Approvals:
@@ -83,7 +82,7 @@ func (m *mender) appoints(o *option) bool {
 // the log's entries puts some into force.
 func (m *mender) signed() bool {
 	m.know()
-	return m.repository.Trust[m.channel].Operators != nil || slices.ContainsFunc(m.changes, func(c change) bool { return c.by.source == stored })
+	return m.trust.Operators != nil || slices.ContainsFunc(m.changes, func(c change) bool { return c.by.source == stored })
 }
 
 // inForce returns the operators in force before an entry, nil if none are known.
@@ -100,7 +99,11 @@ func (m *mender) inForce(sequence uint64) (force *channels.Operators) {
 // was made, or of the configured ones: as many as any move needs or, with fewer, as many as
 // this kind of move needs. If no operators are known, every signature in the log counts.
 func (m *mender) carries(o *option, fewer bool) bool {
-	if !o.ok || len(o.entry.Signatures) == 0 || o.entry.Timely() != nil || len(o.entry.Signers()) == 0 {
+	if !o.ok || len(o.entry.Signatures) == 0 || o.entry.Timely() != nil {
+		return false
+	}
+	signers := o.entry.Signers()
+	if len(signers) == 0 {
 		return false
 	}
 	m.know()
@@ -109,38 +112,20 @@ func (m *mender) carries(o *option, fewer bool) bool {
 		return true
 	}
 	nobody := o.source == stored
-	for _, force := range []*channels.Operators{m.inForce(o.entry.Sequence), m.repository.Trust[m.channel].Operators} {
+	for _, force := range []*channels.Operators{m.inForce(o.entry.Sequence), m.trust.Operators} {
 		if force == nil {
 			continue
 		}
 		nobody = false
-		if has, needs := count(o, force, fewer); has >= needs {
+		has, needs := force.Count(signers), force.Approvals
+		if fewer {
+			has, needs = force.CountFor(o.entry.Action, signers)
+		}
+		if has >= needs {
 			return true
 		}
 	}
 	return nobody
-}
-
-// count returns how many signatures of operators an option has, and how many are needed: by any
-// move or, with fewer, by its kind of move.
-func count(o *option, force *channels.Operators, fewer bool) (has, needs int) {
-	signers := o.entry.Signers()
-	has, needs = force.Count(signers), force.Approvals
-	switch {
-	case !fewer:
-	case o.entry.Action == channels.Rollback:
-		needs = force.Rollbacks
-	case o.entry.Action == channels.Prune:
-		needs = 1
-	case o.entry.Action == channels.Pause:
-		needs = 1
-		for _, key := range force.Servers {
-			if slices.Contains(signers, key) {
-				has++
-			}
-		}
-	}
-	return has, needs
 }
 
 // refused reports whether an option follows the newest entry of a log but lacks signatures that

@@ -44,7 +44,7 @@ func (o *option) before() uint64 {
 	return before
 }
 
-// stored returns the log's object with a number, nil if there is none.
+// stored returns the log's own option with a number, nil if there is none.
 func (m *mender) stored(n uint64) *option {
 	for _, o := range m.options[n] {
 		if o.source == stored {
@@ -110,11 +110,9 @@ func (m *mender) read(ctx context.Context, j journal.Journal, numbers []uint64, 
 		slices.Sort(m.far)
 		m.top = newest
 	}
-	raw := make([][]byte, newest)
-	for i := range raw {
-		if _, ok := slices.BinarySearch(numbers, uint64(i)+1); !ok {
-			raw[i] = []byte{} // ReadEntries passes over it
-		}
+	raw, err := j.Slots(0, numbers)
+	if err != nil {
+		return err
 	}
 	if err := j.ReadEntries(ctx, 0, raw); err != nil {
 		return err

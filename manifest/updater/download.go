@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net/http"
 	"net/url"
 	"os"
 	"path"
@@ -78,20 +77,10 @@ func (u *Updater) Download(ctx context.Context, offer *manifest.Offer, path stri
 	if err := u.fetch(ctx, offer, tmp, events, limit); err != nil {
 		return err
 	}
-	if err := finish(tmp); err != nil {
+	if err := cmp.Or(tmp.Chmod(0o644), tmp.Sync(), tmp.Close()); err != nil {
 		return err
 	}
 	return os.Rename(tmp.Name(), path)
-}
-
-func finish(tmp *os.File) error {
-	if err := tmp.Chmod(0o644); err != nil {
-		return err
-	}
-	if err := tmp.Sync(); err != nil {
-		return err
-	}
-	return tmp.Close()
 }
 
 // Fetch writes an offer's bundle to w and verifies it. Nothing written can be
@@ -136,22 +125,16 @@ func (u *Updater) fetch(ctx context.Context, offer *manifest.Offer, w io.Writer,
 func (u *Updater) stated(ctx context.Context, offer *manifest.Offer) (int64, error) {
 	address, err := url.Parse(offer.URL)
 	if err != nil {
-		return maxUnstated, nil // the download says what is wrong with it
+		return maxUnstated, nil //nolint:nilerr // the download says what is wrong with it
 	}
 	folder, name := path.Split(address.Path)
 	if path.Base(path.Dir(path.Clean(folder))) != "releases" {
 		return maxUnstated, nil
 	}
 	address = &url.URL{Scheme: address.Scheme, Host: address.Host, Path: folder + "release.json"}
-	ctx, cancel := context.WithTimeoutCause(ctx, cmp.Or(u.CheckTimeout, 30*time.Second), ErrTimeout)
-	defer cancel()
-	response, err := u.get(ctx, address.String(), "application/json")
-	if err != nil {
-		return 0, cause(ctx, err)
-	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return maxUnstated, nil
+	got, err := u.ask(ctx, address.String(), maxRecord)
+	if err != nil && !errors.Is(err, ErrStatus) && !errors.Is(err, errLong) {
+		return 0, err
 	}
 	var record struct {
 		Bundles []struct {
@@ -159,12 +142,8 @@ func (u *Updater) stated(ctx context.Context, offer *manifest.Offer) (int64, err
 			Size int64  `json:"size"`
 		} `json:"bundles"`
 	}
-	data, err := io.ReadAll(io.LimitReader(response.Body, maxRecord))
-	if err != nil {
-		return 0, cause(ctx, err)
-	}
-	if json.Unmarshal(data, &record) != nil {
-		return maxUnstated, nil // something else that is called so
+	if json.Unmarshal(got.body, &record) != nil {
+		return maxUnstated, nil //nolint:nilerr // nothing, or no record
 	}
 	for _, b := range record.Bundles {
 		if b.Name == name && b.Size > 0 {

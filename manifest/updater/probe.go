@@ -35,8 +35,7 @@ type Prober struct {
 	// Patience is how long Probe waits for servers and caches to drop an older manifest; 0: 15 s.
 	Patience time.Duration
 
-	mu       sync.Mutex
-	verified map[release]bool
+	verified sync.Map // releases
 }
 
 // release identifies a verified bundle. Its signature may not be valid for another
@@ -111,7 +110,7 @@ func (p *Prober) updater() *Updater {
 // FetchManifest fetches the bytes of a manifest, at most manifest.MaxSize of
 // them, within CheckTimeout. Every status but 2xx with a body is an error.
 func (u *Updater) FetchManifest(ctx context.Context, address string) ([]byte, error) {
-	got, err := u.ask(ctx, address)
+	got, err := u.ask(ctx, address, manifest.MaxSize)
 	if err == nil && got.status == http.StatusNoContent {
 		err = fmt.Errorf("%w %d", ErrStatus, got.status)
 	}
@@ -163,21 +162,13 @@ func keysOf(m *manifest.Manifest) map[manifest.Platform][]string {
 }
 
 func (p *Prober) bundle(ctx context.Context, of release) error {
-	p.mu.Lock()
-	done := p.verified[of]
-	p.mu.Unlock()
-	if done {
+	if _, done := p.verified.Load(of); done {
 		return nil
 	}
 	offer := &manifest.Offer{Version: of.version, Platform: of.platform}
 	if err := p.updater().Fetch(ctx, offer, io.Discard, func(Event) {}); err != nil {
 		return err
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.verified == nil {
-		p.verified = map[release]bool{}
-	}
-	p.verified[of] = true
+	p.verified.Store(of, true)
 	return nil
 }

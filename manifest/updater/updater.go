@@ -56,6 +56,7 @@ var (
 	ErrTimeout = errors.New("time-out")
 
 	errAddress = errors.New("not an address")
+	errLong    = errors.New("the answer is longer")
 )
 
 // Updater is an installed application and its update endpoints.
@@ -98,7 +99,7 @@ func (u *Updater) Check(ctx context.Context) (*Result, error) {
 	var last error
 	for _, endpoint := range u.Endpoints {
 		address := u.expand(endpoint)
-		got, err := u.ask(ctx, address)
+		got, err := u.ask(ctx, address, manifest.MaxSize)
 		result.Attempts = append(result.Attempts, Attempt{address, got.status, err})
 		switch {
 		case ctx.Err() != nil:
@@ -152,7 +153,8 @@ type answer struct {
 	body   []byte
 }
 
-func (u *Updater) ask(ctx context.Context, address string) (got answer, err error) {
+// ask fetches JSON of at most limit bytes.
+func (u *Updater) ask(ctx context.Context, address string, limit int64) (got answer, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, cmp.Or(u.CheckTimeout, 30*time.Second), ErrTimeout)
 	defer cancel()
 	response, err := u.get(ctx, address, "application/json")
@@ -167,9 +169,9 @@ func (u *Updater) ask(ctx context.Context, address string) (got answer, err erro
 	if err := checkStatus(got.status); err != nil {
 		return got, err
 	}
-	got.body, err = io.ReadAll(io.LimitReader(response.Body, manifest.MaxSize+1))
-	if err == nil && len(got.body) > manifest.MaxSize {
-		err = fmt.Errorf("the answer is longer than %d bytes", manifest.MaxSize)
+	got.body, err = io.ReadAll(io.LimitReader(response.Body, limit+1))
+	if err == nil && int64(len(got.body)) > limit {
+		err = fmt.Errorf("%w than %d bytes", errLong, limit)
 	}
 	return got, cause(ctx, err)
 }

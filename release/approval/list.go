@@ -42,7 +42,7 @@ func (p Plans) Names(ctx context.Context) (names []string, err error) {
 		name := ""
 		for info, err := range p.Store.List(ctx, planRoot, after) {
 			if err != nil {
-				return nil, fmt.Errorf("list the plans: %w", err)
+				return nil, err
 			}
 			name, _, _ = strings.Cut(strings.TrimPrefix(info.Key, planRoot), "/")
 			break

@@ -2,7 +2,6 @@ package feed
 
 import (
 	"context"
-	"errors"
 	"io"
 	"slices"
 
@@ -17,24 +16,9 @@ import (
 // whose log must go on from a position, unless that is the zero value. ErrAhead of a file that
 // begins later.
 func Check(ctx context.Context, p *release.Publisher, file io.Reader, channel string, from channels.Position) (*upkeep.VerifyReport, error) {
-	in, err := newIntake(ctx, p, true)
+	in, err := take(ctx, p, file, true)
 	if err != nil {
 		return nil, err
-	}
-	a, err := openArchive(file)
-	if err != nil {
-		return nil, unread(err)
-	}
-	defer a.close()
-	im := &importing{intake: in, file: a}
-	if err := im.all(ctx); err != nil {
-		if errors.Is(err, ErrDamaged) {
-			err = im.unread(err)
-		}
-		return nil, err
-	}
-	if err := in.whole(); err != nil {
-		return nil, &release.Refusal{Cause: err, Mend: in.missingMend()}
 	}
 	i := slices.IndexFunc(in.deliveries, func(d *delivery) bool { return d.after.Channel == channel })
 	if i < 0 {

@@ -17,6 +17,18 @@ import (
 // verifies the file. The package comment lists what is verified. A second call completes what
 // was interrupted, or does nothing.
 func Import(ctx context.Context, p *release.Publisher, file io.Reader, dry bool) (*Report, error) {
+	in, err := take(ctx, p, file, dry)
+	if err == nil {
+		err = in.commit(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return in.report, nil
+}
+
+// take reads a file and verifies it. With dry the store stays as it is.
+func take(ctx context.Context, p *release.Publisher, file io.Reader, dry bool) (*intake, error) {
 	in, err := newIntake(ctx, p, dry)
 	if err != nil {
 		return nil, err
@@ -27,22 +39,15 @@ func Import(ctx context.Context, p *release.Publisher, file io.Reader, dry bool)
 	}
 	defer a.close()
 	im := &importing{intake: in, file: a}
-	err = im.all(ctx)
-	if errors.Is(err, ErrDamaged) {
+	if err := im.all(ctx); errors.Is(err, ErrDamaged) {
 		return nil, im.unread(err)
-	}
-	if err == nil {
-		if err = in.whole(); err != nil {
-			err = &release.Refusal{Cause: err, Mend: in.missingMend()}
-		}
-	}
-	if err == nil {
-		err = in.commit(ctx)
-	}
-	if err != nil {
+	} else if err != nil {
 		return nil, err
 	}
-	return in.report, nil
+	if err := in.whole(); err != nil {
+		return nil, &release.Refusal{Cause: err, Mend: in.missingMend()}
+	}
+	return in, nil
 }
 
 // importing is one run of Import.
@@ -97,7 +102,7 @@ func (im *importing) all(ctx context.Context) error {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
-	if recorded := im.recall(ctx); recorded != nil {
+	if recorded := im.fetch(ctx, im.Library()); recorded != nil { // those that the file does not have
 		return recorded
 	}
 	if stocked := im.stock(ctx); stocked != nil {
@@ -128,34 +133,13 @@ func (im *importing) here(version string) bool {
 	return im.sums[version] == "" && slices.ContainsFunc(im.deliveries, func(d *delivery) bool { return d.before.Record(version) != "" })
 }
 
-// recall takes records from the store that the file does not have.
-func (im *importing) recall(ctx context.Context) error {
-	for version := range im.needed {
-		if im.records[version] != nil {
-			continue
-		}
-		data, err := im.Library().RecordData(ctx, version, im.sums[version])
-		switch {
-		case errors.Is(err, library.ErrNoRelease), errors.Is(err, library.ErrStored):
-		case err != nil:
-			return err
-		default:
-			if err := im.record(version, data); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
 // logs reads the entries. It returns the member behind them.
 func (im *importing) logs(ctx context.Context, h Header) (name string, size int64, err error) {
 	raw := map[string][][]byte{}
 	since := map[string]channels.Position{}
 	before := map[string]*channels.Log{}
 	for _, r := range h.Channels {
-		switch {
-		case channels.CheckName(r.Channel) != nil || before[r.Channel] != nil || r.Until.Sequence < r.Since.Sequence || r.Until.Sequence-r.Since.Sequence > channels.MaxEntries:
+		if channels.CheckName(r.Channel) != nil || before[r.Channel] != nil || r.Until.Sequence < r.Since.Sequence || r.Until.Sequence-r.Since.Sequence > channels.MaxEntries {
 			return "", 0, fmt.Errorf("%w: %s says what can't be of %.40q", ErrDamaged, headerName, r.Channel)
 		}
 		if before[r.Channel], err = im.log(ctx, r.Channel); err != nil {

@@ -3,7 +3,6 @@ package feed
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"maps"
 	"slices"
@@ -30,10 +29,17 @@ func Mirror(ctx context.Context, p *release.Publisher, from object.Store, names 
 	if err := m.channels(ctx, names); err != nil {
 		return nil, err
 	}
-	for _, step := range []func(context.Context) error{func(context.Context) error { return in.settle() }, m.records, in.stock, m.bundles} {
-		if err := step(ctx); err != nil {
-			return nil, err
-		}
+	if err := in.settle(); err != nil {
+		return nil, err
+	}
+	if err := in.fetch(ctx, m.from); err != nil {
+		return nil, err
+	}
+	if err := in.stock(ctx); err != nil {
+		return nil, err
+	}
+	if err := m.bundles(ctx); err != nil {
+		return nil, err
 	}
 	if err := in.whole(); err != nil {
 		return nil, &release.Refusal{Cause: err, Mend: "`tsmon channel verify` with the other store as storage tells what is wrong there; then run the same command again"}
@@ -66,7 +72,7 @@ func (m *mirror) channels(ctx context.Context, names []string) error {
 		}
 	}
 	if len(m.deliveries) == 0 {
-		return &release.Refusal{Cause: fmt.Errorf("%w: the other store has none of the channels in tsmon.yaml", library.ErrNoRelease), Mend: "check the address after --from, and list its channels under channels in tsmon.yaml"}
+		return refuse(library.ErrNoRelease, "check the address after --from, and list its channels under channels in tsmon.yaml", "the other store has none of the channels in tsmon.yaml")
 	}
 	return nil
 }
@@ -96,32 +102,11 @@ func (m *mirror) channel(ctx context.Context, name string, named bool) error {
 	return m.follow(ctx, before, since, raw)
 }
 
-// records reads the records that are needed.
-func (m *mirror) records(ctx context.Context) error {
-	for version := range m.needed {
-		data, err := m.from.RecordData(ctx, version, m.sums[version])
-		switch {
-		case errors.Is(err, library.ErrNoRelease), errors.Is(err, library.ErrStored):
-		case err != nil:
-			return err
-		default:
-			if err := m.record(version, data); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
 // bundles copies the bundles that the store lacks, several at once.
 func (m *mirror) bundles(ctx context.Context) error {
-	var all []piece
-	for _, b := range m.lacking {
-		all = append(all, b)
-	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(sideBySide)
-	for _, b := range all {
+	for _, b := range slices.Collect(maps.Values(m.lacking)) { // a copy: receive shortens it
 		group.Go(func() error {
 			body, info, err := m.from.Store.Get(ctx, library.BundleKey(b.version, b.Name))
 			if errors.Is(err, fs.ErrNotExist) {

@@ -79,17 +79,8 @@ func (m Move) replay(entry *channels.Entry) ([]Reach, error) {
 // Past returns what every kind of client got from an existing entry. Problems that Judge would
 // refuse are in the cells.
 func (m Move) Past(entry *channels.Entry) ([]Reach, error) {
-	m.AllowMissing = m.Missing()
-	t, err := m.table(entry)
-	if err != nil {
-		return nil, err
-	}
-	var reach []Reach
-	for _, c := range t.cells(entry) {
-		r, _ := t.judge(c)
-		reach = append(reach, r)
-	}
-	return reach, nil
+	m.AllowMissing, m.Standing = m.Missing(), true
+	return m.replay(entry)
 }
 
 // table judges cells.

@@ -117,24 +117,22 @@ func Then(log *channels.Log, next channels.Release) *channels.Log {
 	return &channels.Log{Channel: log.Channel, Entries: append(slices.Clip(log.Entries), log.Next(channels.Entry{Action: channels.Publish, Release: next}))}
 }
 
-// without returns the versions that are in no set and not in the range.
-func without(versions, others []string, meant VersionRange) []string {
-	return slices.DeleteFunc(slices.Clone(versions), func(v string) bool { return slices.Contains(others, v) || meant.contains(v) })
+// without returns the versions that are not among others.
+func without(versions, others []string) []string {
+	return slices.DeleteFunc(slices.Clone(versions), func(v string) bool { return slices.Contains(others, v) })
 }
 
 // Installed returns the versions that clients of a channel may have: those that its log has
 // shown, and those of known clients.
 func Installed(log *channels.Log, known map[string]int) []string {
-	versions := map[string]bool{}
-	for _, e := range log.Entries {
-		versions[e.Version], versions[e.Newest()] = true, true
-	}
+	versions := library.VersionsOf(log)
 	for version, n := range known {
-		if _, err := manifest.ParseClientVersion(version); err == nil && n > 0 {
-			versions[version] = true
+		if _, err := manifest.ParseClientVersion(version); err == nil && n > 0 && !slices.Contains(versions, version) {
+			versions = append(versions, version)
 		}
 	}
-	return slices.SortedFunc(maps.Keys(versions), library.CompareVersions)
+	slices.SortFunc(versions, library.CompareVersions)
+	return versions
 }
 
 // LeavesBehind refuses a move that offers installed applications an update that they can't
@@ -143,7 +141,7 @@ func Installed(log *channels.Log, known map[string]int) []string {
 // latest.json, if watersheds lead all others over and nothing says that this channel has such
 // clients.
 func (m Move) LeavesBehind() (warnings []string, err error) {
-	if !m.Keys.Spanned() {
+	if !m.Keys.Spanned() || m.StrandAll || m.Unchanged {
 		return nil, nil
 	}
 	versions := Installed(m.Log, m.Fleet)
@@ -155,14 +153,11 @@ func (m Move) LeavesBehind() (warnings []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	static, server := without(after.Manifest, before.Manifest, VersionRange{}), without(after.Server, before.Server, VersionRange{})
-	if m.StrandAll || m.Unchanged {
-		return nil, nil
-	}
-	if left := without(server, nil, m.Strand); len(left) > 0 && (m.Fleet == nil || m.count(left) > 0) {
+	static, server := without(after.Manifest, before.Manifest), without(after.Server, before.Server)
+	if left := m.unmeant(server); len(left) > 0 && (m.Fleet == nil || m.count(left) > 0) {
 		return nil, m.refuseStranding(left, versions, "")
 	}
-	if left := without(static, nil, m.Strand); len(left) > 0 && (m.ReadsManifest || m.Rings) {
+	if left := m.unmeant(static); len(left) > 0 && (m.ReadsManifest || m.Rings) {
 		where := " from latest.json, where watersheds don't hold"
 		if m.Rings {
 			where = " from latest.json or a ring, where watersheds don't hold"
@@ -172,12 +167,17 @@ func (m Move) LeavesBehind() (warnings []string, err error) {
 	for _, w := range []struct {
 		versions []string
 		where    string
-	}{{server, ""}, {without(static, server, VersionRange{}), " from " + channels.ManifestKey(m.Log.Channel)}} {
+	}{{server, ""}, {without(static, server), " from " + channels.ManifestKey(m.Log.Channel)}} {
 		if len(w.versions) > 0 {
-			warnings = append(warnings, fmt.Sprintf("%s, which is signed by %s, can't be installed by %s%s%s", m.Manifest.Version, m.signers(), spread(w.versions), w.where, m.counted(w.versions, w.where)))
+			warnings = append(warnings, fmt.Sprintf("%s, which is signed by %s, can't be installed by %s%s%s", m.Manifest.Version, m.signers(), Spread(w.versions), w.where, m.counted(w.versions, w.where)))
 		}
 	}
 	return warnings, nil
+}
+
+// unmeant returns the versions that Strand does not name.
+func (m Move) unmeant(versions []string) []string {
+	return slices.DeleteFunc(slices.Clone(versions), m.Strand.contains)
 }
 
 // refuseStranding refuses to strand clients: it names them, and says how to avoid it.
@@ -197,7 +197,7 @@ func (m Move) refuseStranding(left, versions []string, where string) error {
 	if next := m.Successor(); next != "" {
 		mend = "publish it with --channel " + next + ", whose applications have that key; or " + mend
 	}
-	return bundle.Refuse(ErrStrands, mend, "%s is signed by %s, and %s, which have %s, could not install it%s%s", m.Manifest.Version, m.signers(), spread(left), m.have(left), where, m.counted(left, where))
+	return bundle.Refuse(ErrStrands, mend, "%s is signed by %s, and %s, which have %s, could not install it%s%s", m.Manifest.Version, m.signers(), Spread(left), m.have(left), where, m.counted(left, where))
 }
 
 // Successor returns another channel to which the release can be published without stranding
@@ -230,10 +230,10 @@ func (m Move) signable(versions []string) string {
 			}
 			return signed(offer)
 		})
-		if err != nil || len(without(after.Server, before.Server, VersionRange{})) > 0 {
+		if err != nil || len(without(after.Server, before.Server)) > 0 {
 			continue
 		}
-		if !m.ReadsManifest && !m.Rings || len(without(after.Manifest, before.Manifest, VersionRange{})) == 0 {
+		if !m.ReadsManifest && !m.Rings || len(without(after.Manifest, before.Manifest)) == 0 {
 			return key.ID()
 		}
 	}
@@ -293,8 +293,8 @@ func (m Move) counted(versions []string, where string) string {
 	return fmt.Sprintf(" (known clients: %d)", m.count(versions))
 }
 
-// spread describes versions that are in order.
-func spread(versions []string) string {
+// Spread describes versions that are in order, at least one.
+func Spread(versions []string) string {
 	if len(versions) == 1 {
 		return versions[0]
 	}

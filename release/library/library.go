@@ -51,7 +51,7 @@ func (l Library) Record(ctx context.Context, version string) (*Record, error) {
 	case err != nil:
 		return nil, err
 	case h.Counts == nil:
-		return nil, bundle.Refuse(ErrNoRelease, "`tsmon release list` shows what is published and what is staged", "%s is not in the store", version)
+		return nil, NotInStore(version)
 	}
 	return h.Counts, nil
 }
@@ -86,13 +86,13 @@ func (l Library) VerifyStored(ctx context.Context, r *Record, allowUnbound bool)
 
 func (l Library) verifyOne(ctx context.Context, version string, b Stored, allowUnbound bool) error {
 	const mend = "`tsmon channel repair CHANNEL --bundle FILE` puts it back, FILE with its bytes; else publish a higher version"
-	key := Folder(version) + b.Name
+	key := BundleKey(version, b.Name)
 	same, err := l.Holds(ctx, key, b.Size, b.CRC64)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return bundle.Refuse(ErrStored, mend, "%s is gone", key)
 	case err != nil:
-		return fmt.Errorf("check %s: %w", key, err)
+		return err
 	case !same:
 		return bundle.Refuse(ErrStored, mend, "%s has other bytes than were published", key)
 	}
@@ -155,7 +155,7 @@ func (l Library) Objects(ctx context.Context, version string, before time.Time) 
 	found = map[string]int64{}
 	for info, err := range l.Store.List(ctx, Folder(version), "") {
 		if err != nil {
-			return nil, nil, fmt.Errorf("list %s: %w", Folder(version), err)
+			return nil, nil, err
 		}
 		name := strings.TrimPrefix(info.Key, Folder(version))
 		found[name] = info.Size
@@ -167,9 +167,9 @@ func (l Library) Objects(ctx context.Context, version string, before time.Time) 
 }
 
 // Settle adapts a bundle to what a publish that never moved a channel left in the
-// release's folder. A signature by the same key that is as good as the bundle's own is
-// kept. If the bundle was built or signed again since, its name belongs to other objects, and the
-// bundle gets a name with the beginning of its digest.
+// release's folder. A signature by the same key that is as good as the bundle's own is kept.
+// If the bundle was built or signed again since, its name belongs to other objects, and the
+// new one gets a name with the beginning of its digest.
 func (l Library) Settle(ctx context.Context, version string, b *Stored, found map[string]int64, allowUnbound bool) error {
 	name := b.Name
 	for length := 8; ; length += 8 {
@@ -178,7 +178,7 @@ func (l Library) Settle(ctx context.Context, version string, b *Stored, found ma
 		case err != nil || free:
 			return err
 		case length > len(b.BLAKE2b):
-			return bundle.Refuse(ErrOtherBytes, "publish a higher version", "%s is taken", Folder(version)+b.Name)
+			return bundle.Refuse(ErrOtherBytes, "publish a higher version", "%s is taken", BundleKey(version, b.Name))
 		}
 		b.Name = bundle.Distinct(name, b.BLAKE2b[:length])
 	}
@@ -187,7 +187,7 @@ func (l Library) Settle(ctx context.Context, version string, b *Stored, found ma
 // fits reports whether a bundle can have its name. It adopts the signature that
 // lies under the name.
 func (l Library) fits(ctx context.Context, version string, b *Stored, found map[string]int64, allowUnbound bool) (bool, error) {
-	key := Folder(version) + b.Name
+	key := BundleKey(version, b.Name)
 	if size, ok := found[b.Name]; ok {
 		if size != b.Size {
 			return false, nil
@@ -203,12 +203,8 @@ func (l Library) fits(ctx context.Context, version string, b *Stored, found map[
 	if err != nil || string(line) == b.Signature {
 		return true, err
 	}
-	sig, err := l.Keys.Accept(string(line), b.claim(version, allowUnbound && !b.Bound()))
-	if err == nil {
-		err = l.Keys.VerifyDigest(sig, b.Digest())
-	}
-	if err != nil || sig.KeyID() != b.signer() {
-		return false, nil //nolint:nilerr // it belongs to other bytes, or another key made it
+	if !b.signedAlike(l.Keys, version, string(line), allowUnbound) {
+		return false, nil // it belongs to other bytes, or another key made it
 	}
 	b.Signature = string(line)
 	return true, nil

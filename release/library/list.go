@@ -2,7 +2,7 @@ package library
 
 import (
 	"context"
-	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -26,28 +26,34 @@ type Version struct {
 // List returns the versions that are complete or of which something is staged, in the
 // updater's order.
 func (l Library) List(ctx context.Context) ([]Version, error) {
-	complete, folders, err := l.complete(ctx)
+	found, err := folders(ctx, l.Store, Root)
 	if err != nil {
 		return nil, err
 	}
-	staged, err := versionsBelow(ctx, l.Store, StagedRoot, func(string, object.Info) bool { return true })
+	staged, err := folders(ctx, l.Store, StagedRoot)
 	if err != nil {
 		return nil, err
 	}
 	var all []Version
-	for _, v := range complete {
-		all = append(all, Version{Version: v, Size: folders[v].size, keys: folders[v].keys})
-	}
-	for _, v := range staged {
-		if slices.Contains(complete, v) {
-			continue
+	for version, v := range found {
+		if whole, err := v.complete(ctx, l); err != nil {
+			return nil, err
+		} else if whole {
+			all = append(all, *v)
+			delete(staged, version)
 		}
-		targets, err := l.Staged(ctx, v)
+	}
+	for version := range staged {
+		targets, err := l.Staged(ctx, version)
 		if err != nil {
 			return nil, err
 		}
-		if found := Standing(targets); len(found) > 0 {
-			all = append(all, Version{Version: v, Staged: found, Size: folders[v].size, keys: folders[v].keys})
+		v := Version{Version: version}
+		if folder := found[version]; folder != nil {
+			v = *folder
+		}
+		if v.Staged = Standing(targets); len(v.Staged) > 0 {
+			all = append(all, v)
 		}
 	}
 	slices.SortFunc(all, func(a, b Version) int { return CompareVersions(a.Version, b.Version) })
@@ -57,7 +63,7 @@ func (l Library) List(ctx context.Context) ([]Version, error) {
 // Standing returns the targets of which something is staged, sorted.
 func Standing(targets map[string]*Staged) []*Staged {
 	var found []*Staged
-	for _, target := range SortedTargets(targets) {
+	for _, target := range slices.Sorted(maps.Keys(targets)) {
 		if s := targets[target]; len(s.Bundles) > 0 {
 			found = append(found, s)
 		}
@@ -65,57 +71,36 @@ func Standing(targets map[string]*Staged) []*Staged {
 	return found
 }
 
-// holdings are what the folder of a version holds.
-type holdings struct {
-	size int64 // of all objects, in bytes
-	keys map[string]bool
-}
-
-// complete returns the versions with a record that was not discarded, and what every
-// folder of a version holds, complete or not.
-func (l Library) complete(ctx context.Context) (complete []string, folders map[string]holdings, err error) {
-	several := map[string]bool{} // that have more than one record
-	folders = map[string]holdings{}
-	versions, err := versionsBelow(ctx, l.Store, Root, func(version string, info object.Info) bool {
-		f := folders[version]
-		if f.keys == nil {
-			f.keys = map[string]bool{}
-		}
-		f.size, f.keys[info.Key] = f.size+info.Size, true
-		folders[version] = f
-		several[version] = several[version] || info.Key == RecordKey(version, 2)
-		return info.Key == RecordKey(version, 1)
-	})
-	if err != nil {
-		return nil, nil, err
-	}
-	for _, v := range versions {
-		if several[v] {
-			if h, err := l.recordSet(ctx, v); err != nil {
-				return nil, nil, err
-			} else if h.Counts == nil {
-				continue
-			}
-		}
-		complete = append(complete, v)
-	}
-	return complete, folders, nil
-}
-
-// versionsBelow returns the folders below a prefix that hold a wanted object.
-func versionsBelow(ctx context.Context, store object.Store, prefix string, wanted func(version string, info object.Info) bool) ([]string, error) {
-	var versions []string
+// folders returns the versions that have a folder below a prefix, with what it holds.
+func folders(ctx context.Context, store object.Store, prefix string) (map[string]*Version, error) {
+	found := map[string]*Version{}
 	for info, err := range store.List(ctx, prefix, "") {
 		if err != nil {
-			return nil, fmt.Errorf("list %s: %w", prefix, err)
+			return nil, err
 		}
-		text, _, _ := strings.Cut(strings.TrimPrefix(info.Key, prefix), "/")
-		if _, err := manifest.ParseVersion(text); err == nil && wanted(text, info) {
-			versions = append(versions, text)
+		version, _, _ := strings.Cut(strings.TrimPrefix(info.Key, prefix), "/")
+		if _, err := manifest.ParseVersion(version); err != nil {
+			continue
 		}
+		v := found[version]
+		if v == nil {
+			v = &Version{Version: version, keys: map[string]bool{}}
+			found[version] = v
+		}
+		v.Size += info.Size
+		v.keys[info.Key] = true
 	}
-	slices.SortFunc(versions, CompareVersions)
-	return slices.Compact(versions), nil
+	return found, nil
+}
+
+// complete reports whether a version has a record and was not discarded, which only a further
+// record can say.
+func (v *Version) complete(ctx context.Context, l Library) (bool, error) {
+	if !v.keys[RecordKey(v.Version, 1)] || !v.keys[RecordKey(v.Version, 2)] {
+		return v.keys[RecordKey(v.Version, 1)], nil
+	}
+	h, err := l.recordSet(ctx, v.Version)
+	return err == nil && h.Counts != nil, err
 }
 
 // CompareVersions orders versions as the updater does.

@@ -105,7 +105,7 @@ func (l Library) PutRecord(ctx context.Context, version string, data []byte) err
 			return err
 		}
 	}
-	return bundle.Refuse(ErrStored, "release under another version", "%s has more than %d records", Folder(version), MaxRecords)
+	return tooMany(version)
 }
 
 // Whole reports whether the store has a bundle of a version, with its signature. A
@@ -117,7 +117,7 @@ func (l Library) Whole(ctx context.Context, version string, b Stored) (bool, err
 	case errors.Is(err, fs.ErrNotExist):
 		return false, nil
 	case err != nil:
-		return false, fmt.Errorf("check %s: %w", key, err)
+		return false, err
 	case !same:
 		return false, otherBytes(key)
 	case b.Signature == "":
@@ -143,14 +143,7 @@ func (l Library) Accept(version string, b Stored, allowUnbound bool) error {
 	if !b.Updates() {
 		return nil
 	}
-	sig, err := l.Keys.Accept(b.Signature, b.claim(version, allowUnbound))
-	if err == nil {
-		err = l.Keys.VerifyDigest(sig, b.Digest())
-	}
-	if errors.Is(err, signing.ErrLegacy) {
-		return nil // it takes the bytes
-	}
-	if err != nil {
+	if _, err := b.accept(l.Keys, version, allowUnbound); err != nil && !errors.Is(err, signing.ErrLegacy) {
 		return fmt.Errorf("%s: %w", BundleKey(version, b.Name), err)
 	}
 	return nil

@@ -135,6 +135,25 @@ func (s *Stored) claim(version string, allowUnbound bool) signing.Claim {
 	return signing.Claim{Version: version, Targets: s.Keys, AllowUnbound: allowUnbound}
 }
 
+// accept returns the signature if it is valid for the digest. The error wraps signing.ErrLegacy
+// if only the bytes can tell.
+func (s *Stored) accept(keys signing.Keyring, version string, allowUnbound bool) (signing.Signature, error) {
+	sig, err := keys.Accept(s.Signature, s.claim(version, allowUnbound))
+	if err == nil {
+		err = keys.VerifyDigest(sig, s.Digest())
+	}
+	return sig, err
+}
+
+// signedAlike reports whether another signature of the bundle is as good as its own, and by the
+// same key.
+func (s *Stored) signedAlike(keys signing.Keyring, version, other string, allowUnbound bool) bool {
+	alike := *s
+	alike.Signature = other
+	sig, err := alike.accept(keys, version, allowUnbound && !s.Bound())
+	return err == nil && sig.KeyID() == s.signer()
+}
+
 func checksumText(crc uint64) string { return fmt.Sprintf("%016x", crc) }
 
 // Folder is the key below which a version lies, with a slash at its end.
@@ -191,10 +210,10 @@ func (r *Record) Release() channels.Release {
 	kept := channels.Release{Version: r.Version, Notes: r.Notes, PubDate: r.PubDate, Extra: r.Extra, Record: sum, Platforms: map[string]channels.Bundle{}}
 	for _, b := range r.Bundles {
 		if b.download() {
-			kept.Files = append(kept.Files, channels.File{Path: Folder(r.Version) + b.Name, Size: b.Size, BLAKE2b: b.BLAKE2b, Keys: b.Downloads})
+			kept.Files = append(kept.Files, channels.File{Path: BundleKey(r.Version, b.Name), Size: b.Size, BLAKE2b: b.BLAKE2b, Keys: b.Downloads})
 		}
 		for _, key := range b.Keys {
-			kept.Platforms[key] = channels.Bundle{Signature: b.Signature, Path: Folder(r.Version) + b.Name}
+			kept.Platforms[key] = channels.Bundle{Signature: b.Signature, Path: BundleKey(r.Version, b.Name)}
 		}
 	}
 	return kept

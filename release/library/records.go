@@ -64,6 +64,11 @@ func (l Library) Decide(ctx context.Context, records []*Record, logs []*channels
 	return h, nil
 }
 
+// NotInStore returns the refusal of a version that the store does not hold.
+func NotInStore(version string) error {
+	return bundle.Refuse(ErrNoRelease, "`tsmon release list` shows what is published and what is staged", "%s is not in the store", version)
+}
+
 func notNamed(version string) error {
 	return bundle.Refuse(ErrStored, "`tsmon channel repair CHANNEL --bundle FILE` puts it back, FILE with the bytes of its release.json", "no record in %s is the one that the log names", Folder(version))
 }
@@ -128,7 +133,27 @@ func (l Library) Records(ctx context.Context, version string) ([]*Record, error)
 		}
 		records = append(records, r)
 	}
-	return nil, bundle.Refuse(ErrStored, "release under another version", "%s has more than %d records", Folder(version), MaxRecords)
+	return nil, tooMany(version)
+}
+
+func tooMany(version string) error {
+	return bundle.Refuse(ErrStored, "release under another version", "%s has more than %d records", Folder(version), MaxRecords)
+}
+
+// Readable reads the records of a version from the first up to one that is missing or is no
+// record: behind that nothing is read.
+func (l Library) Readable(ctx context.Context, version string) (records []*Record, err error) {
+	for number := 1; number <= MaxRecords; number++ {
+		r, err := l.Numbered(ctx, version, number)
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, object.ErrTooLarge) || errors.Is(err, ErrStored) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		records = append(records, r)
+	}
+	return records, nil
 }
 
 // Numbered reads one record of a version; fs.ErrNotExist if there is none.
@@ -154,7 +179,7 @@ func (l Library) Named(ctx context.Context, version, sum string) (*Record, error
 			return r, nil
 		}
 		if errors.Is(err, fs.ErrNotExist) && number == 1 {
-			return nil, bundle.Refuse(ErrNoRelease, "`tsmon release list` shows what is published and what is staged", "%s is not in the store", version)
+			return nil, NotInStore(version)
 		}
 		if errors.Is(err, fs.ErrNotExist) {
 			break

@@ -83,7 +83,7 @@ func decodeStaged(version, target string, data []byte) (*Staged, error) {
 		return nil, err
 	}
 	for _, b := range s.Bundles {
-		err := object.ValidKey(Folder(version) + b.Name)
+		err := object.ValidKey(BundleKey(version, b.Name))
 		switch {
 		case err != nil:
 			return nil, err
@@ -114,7 +114,7 @@ func (l Library) Staged(ctx context.Context, version string) (map[string]*Staged
 	prefix := StagedRoot + version + "/"
 	for info, err := range l.Store.List(ctx, prefix, "") {
 		if err != nil {
-			return nil, fmt.Errorf("list %s: %w", prefix, err)
+			return nil, err
 		}
 		target, file, _ := strings.Cut(strings.TrimPrefix(info.Key, prefix), "/")
 		number, err := strconv.Atoi(strings.TrimSuffix(file, ".json"))
@@ -146,7 +146,7 @@ func (l Library) readStaged(ctx context.Context, version string, s *Staged) erro
 	key := stagedKey(version, s.Target, s.Number)
 	data, err := l.Read(ctx, key, MaxRecord)
 	if err != nil {
-		return fmt.Errorf("read %s: %w", key, err)
+		return err
 	}
 	read, err := decodeStaged(version, s.Target, data)
 	if err != nil {
@@ -181,16 +181,6 @@ func Merged(targets map[string]*Staged, rules *bundle.Rules) ([]bundle.Bundle, [
 	return bundles, all, err
 }
 
-// SortedTargets returns the targets, sorted.
-func SortedTargets(targets map[string]*Staged) []string {
-	var names []string
-	for target := range targets {
-		names = append(names, target)
-	}
-	slices.Sort(names)
-	return names
-}
-
 // PutStaged writes the next object of a target. ErrRaced if somebody else has.
 func (l Library) PutStaged(ctx context.Context, s *Staged) error {
 	data, err := json.MarshalIndent(s, "", "  ")
@@ -213,11 +203,7 @@ func (l Library) Intact(ctx context.Context, version string, staged *StagedBundl
 	if err != nil || staged.Signature == ours.Signature || !ours.Updates() {
 		return true, err
 	}
-	sig, err := l.Keys.Accept(staged.Signature, ours.claim(version, allowUnbound && !ours.Bound()))
-	if err == nil {
-		err = l.Keys.VerifyDigest(sig, ours.Digest())
-	}
-	return err == nil && sig.KeyID() == ours.signer(), nil
+	return ours.signedAlike(l.Keys, version, staged.Signature, allowUnbound), nil
 }
 
 // Needed returns the names of the bundles in a version's folder that its record, or

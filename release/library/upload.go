@@ -15,29 +15,20 @@ import (
 	"tsmon/store/object"
 )
 
-// upload sends the bundles of a version to the store.
-type upload struct {
+// Upload sends the bundles of a version to the store.
+type Upload struct {
 	Library
-	version string
-	files   map[string]bundle.Contents // at hand, by BLAKE2b
-	sent    func(name string, n int, total int64)
-}
-
-// NewUpload returns the upload of a version's files, by BLAKE2b. sent, if not nil, is called
-// with each piece of a bundle that was sent, concurrently.
-func NewUpload(l Library, version string, files map[string]bundle.Contents, sent func(name string, n int, total int64)) upload {
-	return upload{l, version, files, sent}
+	Version string
+	Files   map[string]bundle.Contents // at hand, by BLAKE2b
+	// Sent, if not nil, is called with each piece of a bundle that was sent, concurrently.
+	Sent func(name string, n int, total int64)
 }
 
 // Add uploads the bundles of a record that are at hand and creates the record. It
 // also proves that the store honours the conditions that everything relies on.
 // ErrRaced if somebody else has begun the same release in another way.
-func (u upload) Add(ctx context.Context, r *Record) error {
-	bundles := make([]*Stored, len(r.Bundles))
-	for i := range r.Bundles {
-		bundles[i] = &r.Bundles[i]
-	}
-	if err := u.All(ctx, bundles); err != nil {
+func (u Upload) Add(ctx context.Context, r *Record) error {
+	if err := u.All(ctx, r.Bundles); err != nil {
 		return err
 	}
 	data, err := r.Encode()
@@ -46,36 +37,42 @@ func (u upload) Add(ctx context.Context, r *Record) error {
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return u.Create(ctx, RecordKey(r.Version, r.Number), data, RecordAttributes) })
-	group.Go(func() error {
-		b := r.Bundles[slices.IndexFunc(r.Bundles, func(b Stored) bool { return b.Updates() })]
-		return object.CheckConditions(ctx, u.Store, Folder(r.Version)+b.Name+".sig", []byte(b.Signature), SignatureAttributes)
-	})
+	group.Go(func() error { return u.Prove(ctx, r.Bundles) })
 	return group.Wait()
+}
+
+// Prove has the store prove on the signature of an uploaded bundle that it honours conditions.
+func (u Upload) Prove(ctx context.Context, bundles []Stored) error {
+	i := slices.IndexFunc(bundles, func(b Stored) bool { return b.Updates() })
+	if i < 0 {
+		return nil
+	}
+	b := bundles[i]
+	return object.CheckConditions(ctx, u.Store, BundleKey(u.Version, b.Name)+".sig", []byte(b.Signature), SignatureAttributes)
 }
 
 // All uploads those of the bundles whose files are at hand, and the signatures
 // of all.
-func (u upload) All(ctx context.Context, bundles []*Stored) error {
+func (u Upload) All(ctx context.Context, bundles []Stored) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(2 * sideBySide)
 	for _, b := range bundles {
-		if file, ok := u.files[b.BLAKE2b]; ok {
-			group.Go(func() error { return u.one(ctx, *b, file) })
+		if file, ok := u.Files[b.BLAKE2b]; ok {
+			group.Go(func() error { return u.one(ctx, b, file) })
 		}
-		if b.Signature == "" {
-			continue
+		if b.Signature != "" {
+			group.Go(func() error {
+				return u.Create(ctx, BundleKey(u.Version, b.Name)+".sig", []byte(b.Signature), SignatureAttributes)
+			})
 		}
-		group.Go(func() error {
-			return u.Create(ctx, Folder(u.version)+b.Name+".sig", []byte(b.Signature), SignatureAttributes)
-		})
 	}
 	return group.Wait()
 }
 
 // AtHand counts the bundles whose files are at hand.
-func (u upload) AtHand(bundles []Stored) (n int) {
+func (u Upload) AtHand(bundles []Stored) (n int) {
 	for _, b := range bundles {
-		if _, ok := u.files[b.BLAKE2b]; ok {
+		if _, ok := u.Files[b.BLAKE2b]; ok {
 			n++
 		}
 	}
@@ -83,11 +80,11 @@ func (u upload) AtHand(bundles []Stored) (n int) {
 }
 
 // one creates the object of a bundle, or compares the one that exists.
-func (u upload) one(ctx context.Context, b Stored, c bundle.Contents) error {
-	key := Folder(u.version) + b.Name
+func (u Upload) one(ctx context.Context, b Stored, c bundle.Contents) error {
+	key := BundleKey(u.Version, b.Name)
 	counted := func(int) {}
-	if u.sent != nil {
-		counted = func(n int) { u.sent(b.Name, n, b.Size) }
+	if u.Sent != nil {
+		counted = func(n int) { u.Sent(b.Name, n, b.Size) }
 	}
 	file, err := c.Open(counted)
 	if err != nil {
@@ -107,23 +104,21 @@ func (u upload) one(ctx context.Context, b Stored, c bundle.Contents) error {
 // Create writes a small object, or accepts an equal one.
 func (l Library) Create(ctx context.Context, key string, data []byte, attrs object.Attributes) error {
 	_, err := l.Store.Create(ctx, key, bytes.NewReader(data), int64(len(data)), attrs)
-	if errors.Is(err, fs.ErrExist) {
-		var standing []byte
-		if standing, err = l.Read(ctx, key, MaxRecord); err == nil && !bytes.Equal(standing, data) {
-			err = ErrRaced
-		}
+	if !errors.Is(err, fs.ErrExist) {
+		return err
 	}
-	if err != nil {
-		return fmt.Errorf("write %s: %w", key, err)
+	standing, err := l.Read(ctx, key, MaxRecord)
+	if err == nil && !bytes.Equal(standing, data) {
+		err = fmt.Errorf("write %s: %w", key, ErrRaced)
 	}
-	return nil
+	return err
 }
 
 // CompareDigest fetches a stored bundle and compares its digest.
 func CompareDigest(ctx context.Context, store object.Store, key string, want signing.Digest) error {
 	body, _, err := store.Get(ctx, key)
 	if err != nil {
-		return fmt.Errorf("read %s: %w", key, err)
+		return err
 	}
 	defer body.Close()
 	digest, _, err := signing.HashReader(ctx, body)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"fmt"
 	"strings"
 
 	"tsmon/release/library"
@@ -22,7 +21,7 @@ const claims = library.StagedRoot + "moves/"
 func Claim(ctx context.Context, store object.Store, version, channel string) (drop func(), err error) {
 	key := claims + version + "/" + channel + "-" + rand.Text()
 	if _, err := store.Create(ctx, key, bytes.NewReader(nil), 0, object.Attributes{}); err != nil {
-		return nil, fmt.Errorf("write %s: %w", key, err)
+		return nil, err
 	}
 	return func() { _ = store.Delete(context.WithoutCancel(ctx), key) }, nil // prune removes it once it is old
 }
@@ -38,7 +37,7 @@ func (w *pruning) claimed(ctx context.Context) (map[string]bool, error) {
 	found := map[string]bool{}
 	for info, err := range w.Library.Store.List(ctx, claims, "") {
 		if err != nil {
-			return nil, fmt.Errorf("list %s: %w", claims, err)
+			return nil, err
 		}
 		if !w.isOldClaim(info) {
 			version, _, _ := strings.Cut(strings.TrimPrefix(info.Key, claims), "/")

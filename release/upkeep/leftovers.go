@@ -96,7 +96,7 @@ func (w *pruning) readLinks(ctx context.Context) error {
 func nextFolder(ctx context.Context, store object.Store, after string) (string, error) {
 	for info, err := range store.List(ctx, "", after) {
 		if err != nil {
-			return "", fmt.Errorf("list the folders: %w", err)
+			return "", err
 		}
 		if folder, _, found := strings.Cut(info.Key, "/"); found {
 			return folder, nil

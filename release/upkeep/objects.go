@@ -15,17 +15,9 @@ import (
 
 // mendReleases puts back the objects of the releases that the log names.
 func (r *repair) mendReleases(ctx context.Context) error {
-	seen := map[string]bool{}
-	for i := range r.log.Entries {
-		e := &r.log.Entries[i]
-		for _, version := range []string{e.Version, e.Newest()} {
-			if seen[version] {
-				continue
-			}
-			seen[version] = true
-			if err := r.mendRelease(ctx, version); err != nil {
-				return err
-			}
+	for _, version := range library.VersionsOf(r.log) {
+		if err := r.mendRelease(ctx, version); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -66,13 +58,11 @@ func (r *repair) record(ctx context.Context, version string) (*library.Record, e
 	if data == nil {
 		return nil, nil
 	}
-	number := 1
-	for ; number <= library.MaxRecords; number++ {
-		if _, err := l.Numbered(ctx, version, number); err != nil {
-			break // there is none, or it is no record
-		}
+	records, err := l.Readable(ctx, version)
+	if err != nil {
+		return nil, err
 	}
-	key := library.RecordKey(version, number)
+	key := library.RecordKey(version, len(records)+1)
 	err = r.do(key, "put back", func() error { return r.replace(ctx, key, data, library.RecordAttributes) })
 	if err != nil || r.o.DryRun {
 		return &library.Record{}, err
@@ -82,7 +72,7 @@ func (r *repair) record(ctx context.Context, version string) (*library.Record, e
 
 // mendBundle puts a bundle and its signature back. ok is false if the bundle is lost.
 func (r *repair) mendBundle(ctx context.Context, version string, b *library.Stored, pruned bool) (ok bool, err error) {
-	l, key := r.Library, library.Folder(version)+b.Name
+	l, key := r.Library, library.BundleKey(version, b.Name)
 	same, err := l.Holds(ctx, key, b.Size, b.CRC64)
 	missing := errors.Is(err, fs.ErrNotExist)
 	switch {

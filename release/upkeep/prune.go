@@ -158,7 +158,7 @@ func (w *pruning) takeStock(ctx context.Context) error {
 	for _, prefix := range []string{library.Root, library.StagedRoot} {
 		for info, err := range w.Library.Store.List(ctx, prefix, "") {
 			if err != nil {
-				return fmt.Errorf("list %s: %w", prefix, err)
+				return err
 			}
 			if w.isOldClaim(info) {
 				w.report.Leftovers = append(w.report.Leftovers, info.Key)
@@ -266,12 +266,8 @@ func keptBy(log *channels.Log, newest int) []string {
 			versions = append(versions, e.Version)
 		}
 	}
-	var all []string
-	for _, e := range log.Entries {
-		all = append(all, e.Version, e.Newest())
-	}
+	all := library.VersionsOf(log)
 	slices.SortFunc(all, func(a, b string) int { return library.CompareVersions(b, a) })
-	all = slices.Compact(all)
 	return append(versions, all[:min(max(newest, 0), len(all))]...)
 }
 
@@ -391,16 +387,11 @@ func (w *pruning) remove(ctx context.Context, keys []string) error {
 			return ErrPruneTime
 		}
 		if err := w.Library.Store.Delete(ctx, part...); err != nil {
-			return cmp.Or(timedOut(ctx), err)
+			if errors.Is(context.Cause(ctx), ErrPruneTime) {
+				return ErrPruneTime
+			}
+			return err
 		}
-	}
-	return nil
-}
-
-// timedOut returns ErrPruneTime if that is why ctx has ended.
-func timedOut(ctx context.Context) error {
-	if errors.Is(context.Cause(ctx), ErrPruneTime) {
-		return ErrPruneTime
 	}
 	return nil
 }

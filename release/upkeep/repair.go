@@ -114,11 +114,15 @@ func (k Keeper) Repair(ctx context.Context, o RepairOptions) (*RepairReport, err
 
 // do records a repair, and carries it out unless this is a dry run.
 func (r *repair) do(key, done string, f func() error) error {
-	r.report.Mended, r.report.Changed = append(r.report.Mended, Mended{key, done}), true
+	r.report.mended(key, done)
 	if r.o.DryRun {
 		return nil
 	}
 	return f()
+}
+
+func (r *RepairReport) mended(key, done string) {
+	r.Mended, r.Changed = append(r.Mended, Mended{key, done}), true
 }
 
 func (r *repair) readFiles(ctx context.Context) error {
@@ -204,12 +208,12 @@ func (r *repair) declare(ctx context.Context) error {
 		if lost.From == lost.To {
 			what = fmt.Sprintf("entry %d is said to be lost", lost.From)
 		}
-		r.report.Mended = append(r.report.Mended, Mended{channels.LogPrefix(r.o.Channel), what})
+		r.report.mended(channels.LogPrefix(r.o.Channel), what)
 	}
 	for _, version := range r.gone {
-		r.report.Mended = append(r.report.Mended, Mended{library.Folder(version), "bundles are said to be lost"})
+		r.report.mended(library.Folder(version), "bundles are said to be lost")
 	}
-	r.report.Changed, r.report.Sequence = true, e.Sequence
+	r.report.Sequence = e.Sequence
 	return nil
 }
 
@@ -278,7 +282,7 @@ func (r *repair) mendViews(ctx context.Context) error {
 	if r.o.DryRun {
 		for i, v := range r.log.Views(r.Channels.HasRings(r.o.Channel)) {
 			if base, ok := v.Shows(r.seen[i].Data); !ok || base != "" && base != r.Channels.PublicURL {
-				r.report.Mended, r.report.Changed = append(r.report.Mended, Mended{v.Key, "rendered anew"}), true
+				r.report.mended(v.Key, "rendered anew")
 			}
 		}
 		return nil
@@ -297,7 +301,7 @@ func (r *repair) mendViews(ctx context.Context) error {
 	}
 	for i, v := range log.Views(r.Channels.HasRings(r.o.Channel)) {
 		if before[i].ETag != after[i].ETag {
-			r.report.Mended, r.report.Changed = append(r.report.Mended, Mended{v.Key, "rendered anew"}), true
+			r.report.mended(v.Key, "rendered anew")
 		}
 	}
 	r.log = log
@@ -310,7 +314,7 @@ func (r *repair) dropWrong(ctx context.Context) error {
 	for _, key := range r.wrong {
 		if version, ok := library.VersionIn(key); ok && r.log.Pruned(version) {
 			doomed = append(doomed, key)
-			r.report.Mended, r.report.Changed = append(r.report.Mended, Mended{key, "removed: it has other bytes than were published"}), true
+			r.report.mended(key, "removed: it has other bytes than were published")
 		}
 	}
 	return r.Library.Store.Delete(ctx, doomed...)

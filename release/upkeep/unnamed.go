@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strings"
 
@@ -12,7 +11,6 @@ import (
 	"tsmon/release/approval"
 	"tsmon/release/bundle"
 	"tsmon/release/library"
-	"tsmon/store/object"
 )
 
 // unnamedShown bounds the findings of Unnamed.
@@ -23,12 +21,11 @@ var (
 	errUnshown = errors.New("no channel has shown this release, no plan waits for it, and nothing of it is staged")
 )
 
-// Unnamed finds what lies among the releases of a store and no log names, where operators sign a
-// channel: files, records, and whole releases that no channel has shown. Servers show none of it;
-// where clients read the bucket itself, it does. What was written within a day may be of a
-// publish that is under way, and is passed over, as are what is staged and what a plan waits to
-// show. While the log of a channel, or its end, is lost or can't be read it finds nothing: that log may name
-// it.
+// Unnamed finds what no log names among the releases of a store where operators sign a channel:
+// files, records, and whole releases that no channel has shown. Servers show none of it, but
+// clients that read the bucket itself can fetch it. Unnamed skips what was written within a day,
+// since a publish may be under way, what is staged, and what a plan waits to show. It finds
+// nothing while the log of a channel, or its end, is lost or can't be read: that log may name it.
 func (k Keeper) Unnamed(ctx context.Context) (found []Finding, err error) {
 	if !k.signed() {
 		return nil, nil
@@ -94,14 +91,14 @@ func (w *pruning) unnamed(ctx context.Context) error {
 		}
 	}
 	for version, s := range w.stocks {
-		if len(s.records) == 0 || planned[version] || w.began.Sub(s.newest) < leftoverAge {
+		if len(s.records) == 0 || planned[version] != nil || w.began.Sub(s.newest) < leftoverAge {
 			continue
 		}
 		rightful := library.RecordOf(w.logs, version, "") != ""
 		if rightful && len(s.records) == 1 && s.records[0] == library.RecordKey(version, 1) {
 			continue // Verify compares it with the log
 		}
-		records, err := w.standing(ctx, version)
+		records, err := w.Library.Readable(ctx, version)
 		if err == nil && rightful {
 			w.surplus(s, records)
 		} else if err == nil {
@@ -130,10 +127,31 @@ func (w *pruning) whole(ctx context.Context) error {
 	return nil
 }
 
-// planned returns the versions that a plan waits to show, also on a channel that tsmon.yaml
-// here does not name.
-func (w *pruning) planned(ctx context.Context) (map[string]bool, error) {
-	found := map[string]bool{}
+// ErrAwaited means that a plan waits to show a version.
+var ErrAwaited = errors.New("a plan waits to show the version")
+
+// Unclaimed returns an error if a version that no log names may still be needed: ErrAwaited if a
+// plan waits to show it, or channels.ErrLog if a log, or its end, was removed and may have
+// named it.
+func (k Keeper) Unclaimed(ctx context.Context, version string) error {
+	w := &pruning{Keeper: k}
+	if _, err := w.kept(ctx); err != nil {
+		return err
+	}
+	if err := w.whole(ctx); err != nil {
+		return err
+	}
+	planned, err := w.planned(ctx)
+	if p := planned[version]; err == nil && p != nil {
+		err = bundle.Refuse(ErrAwaited, "`tsmon plan withdraw "+p.Name()+" --channel "+p.Channel+"` removes the plan; then discard "+version+" again", "plan %s of %s", p.Name(), p.Channel)
+	}
+	return err
+}
+
+// planned returns the plans that wait, by the versions that they show, also those of channels that
+// tsmon.yaml here does not name.
+func (w *pruning) planned(ctx context.Context) (map[string]*approval.Waiting, error) {
+	found := map[string]*approval.Waiting{}
 	plans := approval.Plans{Store: w.Library.Store, Channels: w.Channels, Now: w.Now}
 	names, err := plans.Names(ctx)
 	if err != nil {
@@ -147,27 +165,11 @@ func (w *pruning) planned(ctx context.Context) (map[string]bool, error) {
 		}
 		for _, p := range all {
 			if p.Stale == "" {
-				found[p.Entry.Version], found[p.Entry.Newest()] = true, true
+				found[p.Entry.Version], found[p.Entry.Newest()] = p, p
 			}
 		}
 	}
 	return found, nil
-}
-
-// standing returns the records of a version from the first up to one that is missing or is no
-// record: behind that nothing is read.
-func (w *pruning) standing(ctx context.Context, version string) (records []*library.Record, err error) {
-	for number := 1; number <= library.MaxRecords; number++ {
-		r, err := w.Library.Numbered(ctx, version, number)
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, object.ErrTooLarge) || errors.As(err, new(*bundle.Refusal)) {
-			break
-		}
-		if err != nil {
-			return nil, err
-		}
-		records = append(records, r)
-	}
-	return records, nil
 }
 
 // surplus adds the records of a version behind the one that logs name, but for marks that it was

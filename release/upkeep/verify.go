@@ -120,16 +120,9 @@ func (k Keeper) VerifyFrom(ctx context.Context, channel string, from channels.Po
 	if err := v.shown(ctx); err != nil {
 		return nil, err
 	}
-	var seen []string
-	for _, e := range log.Entries {
-		for _, version := range []string{e.Version, e.Newest()} {
-			if slices.Contains(seen, version) {
-				continue
-			}
-			seen = append(seen, version)
-			if err := v.release(ctx, version, version == head.Version || version == head.Newest()); err != nil {
-				return nil, err
-			}
+	for _, version := range library.VersionsOf(log) {
+		if err := v.release(ctx, version, version == head.Version || version == head.Newest()); err != nil {
+			return nil, err
 		}
 	}
 	return v.report, nil
@@ -299,7 +292,7 @@ func (v *verification) pruned(ctx context.Context, version string, record *libra
 		return nil
 	}
 	for _, b := range record.Bundles {
-		key := library.Folder(record.Version) + b.Name
+		key := library.BundleKey(record.Version, b.Name)
 		same, err := v.Library.Holds(ctx, key, b.Size, b.CRC64)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
@@ -319,7 +312,7 @@ func (v *verification) signatures(ctx context.Context, record *library.Record, w
 		if !b.Updates() {
 			continue
 		}
-		key := library.Folder(record.Version) + b.Name
+		key := library.BundleKey(record.Version, b.Name)
 		data, err := v.Library.Read(ctx, key+".sig", signing.MaxSignature)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err

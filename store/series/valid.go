@@ -56,18 +56,18 @@ func ValidName(name string) error {
 // ErrName.
 func ValidDatabase(name string) error {
 	if err := ValidName(name); err != nil {
-		return fmt.Errorf("database: %w", err)
+		return err
 	}
 	if len(name) > 64 {
-		return fmt.Errorf("database: %w: %d bytes long, at most 64 are allowed", ErrName, len(name))
+		return fmt.Errorf("%w: %d bytes long, at most 64 are allowed", ErrName, len(name))
 	}
 	if strings.HasSuffix(name, RollupsSuffix) {
-		return fmt.Errorf("database: %w: names that end in %s are reserved", ErrName, RollupsSuffix)
+		return fmt.Errorf("%w: names that end in %s are reserved", ErrName, RollupsSuffix)
 	}
 	for i, c := range name {
 		letter := unicode.IsLetter(c) || unicode.IsDigit(c)
 		if !letter && (i == 0 || !strings.ContainsRune("._-", c)) {
-			return fmt.Errorf("database: %w: %q in %q", ErrName, c, name)
+			return fmt.Errorf("%w: %q in %q", ErrName, c, name)
 		}
 	}
 	return nil

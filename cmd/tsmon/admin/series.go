@@ -143,7 +143,7 @@ func tellServers(ctx context.Context, app *cli.App, c *config.Config, database s
 // there is no such tenant.
 func databaseOf(ctx context.Context, c *config.Config, name string) (string, error) {
 	if err := series.ValidDatabase(name); err != nil {
-		return "", cli.Usage(err)
+		return "", cli.Usage(fmt.Errorf("tenant or database: %w", err))
 	}
 	database := name
 	if isSchema := record.ValidSchema(name) == nil; !isSchema {

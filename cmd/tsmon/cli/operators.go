@@ -33,7 +33,7 @@ func Operators(c *config.Config, channel string) (*channels.Operators, error) {
 		}
 		key, err := signing.ParseSSHKey(operator.Key)
 		if err != nil {
-			return nil, fmt.Errorf("operators.%s: %w", name, err)
+			return nil, fmt.Errorf("the key of %s: %w", name, err)
 		}
 		if operator.Only == config.OnlyPause {
 			if o.Servers == nil {

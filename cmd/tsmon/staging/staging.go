@@ -134,7 +134,8 @@ func DiscardCommand(app *cli.App) *cobra.Command {
 		Short: "Delete a release that no channel ever showed",
 		Long: `Delete the staged bundles of a version, and its release if no channel ever showed it.
 The version can then be used for other bundles. A release that a channel showed is
-kept, because clients may have installed it.`,
+kept, because clients may have installed it. Withdraw a plan that waits to show the
+release first; while the log of a channel, or its end, is lost, the release is kept too.`,
 		Example: "  tsmon release discard 1.4.0",
 		Args:    cli.Args(1, 1, "one VERSION"),
 		RunE:    func(cmd *cobra.Command, args []string) error { return runDiscard(cmd.Context(), app, args[0]) },

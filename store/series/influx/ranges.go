@@ -96,10 +96,12 @@ func askRange(q, rolled *query, r series.Range, kind series.Kind, made rollups, 
 		w.raw = windowed(q, r, spans, columns, start, stop)
 		return w
 	}
-	// The border may lie within a window.
-	columns, old := "sum("+field+"), count("+field+")", "sum("+rolled.bind(r.Field+".sum")+"), sum("+rolled.bind(r.Field+".count")+")"
+	var columns, old string
 	if w.boolean {
 		columns, old = "last("+field+")", "last("+rolled.bind(r.Field+".last")+")"
+	} else { // not the mean: the border may lie within a window
+		columns = "sum(" + field + "), count(" + field + ")"
+		old = "sum(" + rolled.bind(r.Field+".sum") + "), sum(" + rolled.bind(r.Field+".count") + ")"
 	}
 	w.from = min(border.UnixNano(), stop)
 	w.raw = windowed(q, r, spans, columns, w.from, stop)

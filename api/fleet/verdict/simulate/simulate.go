@@ -45,7 +45,7 @@ func Defaults(limit float64) Options {
 }
 
 // ErrOptions is returned for options that cannot be simulated.
-var ErrOptions = errors.New("invalid options of a simulation")
+var ErrOptions = errors.New("this can't be simulated")
 
 // maxClients bounds the memory of a simulation.
 const maxClients = 10_000_000
@@ -54,29 +54,29 @@ const maxClients = 10_000_000
 func (o *Options) Check() error {
 	switch {
 	case !(o.Limit > 0 && o.Limit < 1):
-		return fmt.Errorf("%w: limit %v is not between 0 and 1", ErrOptions, o.Limit)
+		return fmt.Errorf("%w: failures of %.4g%% as the limit; it must be above 0%% and below 100%%", ErrOptions, 100*o.Limit)
 	case len(o.Steps) == 0 || !slices.IsSorted(o.Steps) || o.Steps[0] < 1 || o.Steps[len(o.Steps)-1] > 100:
 		return fmt.Errorf("%w: steps %v are not rising percentages", ErrOptions, o.Steps)
 	case o.Every < 0 || o.Every > 7*24*time.Hour:
-		return fmt.Errorf("%w: a step of %s", ErrOptions, o.Every)
+		return fmt.Errorf("%w: steps of %s; at most a week is possible", ErrOptions, o.Every)
 	case o.Rollouts < 1 || o.Rollouts > 1_000_000:
-		return fmt.Errorf("%w: %d rollouts", ErrOptions, o.Rollouts)
+		return fmt.Errorf("%w: %d rollouts; 1 to 1,000,000 are possible", ErrOptions, o.Rollouts)
 	case !(o.Away >= 0 && o.Away < 1):
-		return fmt.Errorf("%w: a share of %v away", ErrOptions, o.Away)
+		return fmt.Errorf("%w: %.4g%% of the clients are never seen again; it must be below 100%%", ErrOptions, 100*o.Away)
 	case !(o.Before <= 1/o.Limit):
-		return fmt.Errorf("%w: the release before fails for %v times the limit", ErrOptions, o.Before)
+		return fmt.Errorf("%w: the previous release fails for %.4g%% of the clients", ErrOptions, 100*o.Before*o.Limit)
 	}
 	if len(o.Clients) == 0 || len(o.Late) == 0 || len(o.Multiples) == 0 && !o.Dead {
 		return fmt.Errorf("%w: there is nothing to simulate", ErrOptions)
 	}
 	for _, n := range o.Clients {
 		if n < 1 || n > maxClients {
-			return fmt.Errorf("%w: %d clients", ErrOptions, n)
+			return fmt.Errorf("%w: a fleet of %d clients; 1 to %d are possible", ErrOptions, n, maxClients)
 		}
 	}
 	for _, m := range o.Multiples {
 		if !(m >= 0 && m*o.Limit <= 1) {
-			return fmt.Errorf("%w: a release that fails for %v times the limit", ErrOptions, m)
+			return fmt.Errorf("%w: a release that fails for %.4g%% of the clients", ErrOptions, 100*m*o.Limit)
 		}
 	}
 	return nil
