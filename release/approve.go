@@ -29,11 +29,10 @@ func (p *Publisher) ShowPlan(ctx context.Context, channel, hash string) (*approv
 	return w, err
 }
 
-// Approve signs a waiting plan, and makes it if it has all signatures; with apply it only
-// makes it. Before, it verifies the bundles of the plan's release in the store. A hash has at least
-// approval.Digits digits; an empty one
-// means the only waiting plan; if none waits, Approve completes the last one that was made
-// and interrupted. Errors wrap approval.ErrStale if the channel has moved on, and
+// Approve first verifies the bundles of a waiting plan's release in the store. Then it signs the
+// plan, and makes it if it has all signatures; with apply it only makes it. A hash has at least
+// approval.Digits digits. An empty one means the only waiting plan; if none waits, Approve
+// completes the last plan that was made and interrupted. Errors wrap approval.ErrStale if the channel has moved on, and
 // approval.ErrNoKey if there is no key here that may sign.
 func (p *Publisher) Approve(ctx context.Context, channel, hash string, apply bool) (*Plan, error) {
 	if _, err := p.planner(channel); err != nil {

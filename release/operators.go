@@ -13,8 +13,8 @@ import (
 	"tsmon/release/library"
 )
 
-// witness adds the leader's signed entry to the follower's entry, and what that says, if the follower's operators
-// let it follow that channel.
+// witness adds the leader's signed entry, and what it says, to the follower's entry if the
+// follower's operators let it follow that channel.
 func witness(leader, follower *Plan) (err error) {
 	if force := follower.log.Operators(); follower.Entry != nil && force != nil && force.Follows == leader.Channel {
 		err = leader.log.Witness(follower.Entry)

@@ -1,13 +1,7 @@
 // Package release publishes the releases of a desktop application to an object
 // store and moves the channels that installed applications follow.
 //
-// # Objects
-//
-//	releases/1.4.0/<bundle>        an update bundle, immutable
-//	releases/1.4.0/<bundle>.sig    its signature as clients read it, immutable
-//	releases/1.4.0/release.json    the Record, written last: the release is complete
-//
-// and those of package channels.
+// Package library describes the objects of a release, package channels those of a channel.
 //
 // # Plan and apply
 //

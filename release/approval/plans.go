@@ -91,6 +91,10 @@ type Plans struct {
 
 func planKey(channel, hash string) string { return planRoot + channel + "/" + hash + ".json" }
 
+func sigKey(channel, hash, who string) string {
+	return planRoot + channel + "/" + hash + "." + who + ".sig"
+}
+
 // Appointed is the default reason of an entry that appoints operators.
 const Appointed = "the configured operators"
 
@@ -195,7 +199,7 @@ func (p Plans) Complete(ctx context.Context, w *Waiting) (Outcome, error) {
 	if err == nil {
 		doomed := []string{planKey(w.Channel, w.Hash)}
 		for _, who := range w.Signed {
-			doomed = append(doomed, planRoot+w.Channel+"/"+w.Hash+"."+who+".sig")
+			doomed = append(doomed, sigKey(w.Channel, w.Hash, who))
 		}
 		_ = p.Store.Delete(ctx, doomed...) // plans that remain are outdated
 	}

@@ -134,7 +134,7 @@ func (p Plans) keep(ctx context.Context, log *channels.Log, hash string, e *chan
 		if err != nil {
 			return err
 		}
-		at := planRoot + log.Channel + "/" + hash + "." + cmp.Or(signerOf(log.Operators(), e, key.String()), root) + ".sig"
+		at := sigKey(log.Channel, hash, cmp.Or(signerOf(log.Operators(), e, key.String()), root))
 		data, _, err := object.ReadAll(ctx, p.Store, at, maxSig)
 		if there := err == nil || errors.Is(err, object.ErrTooLarge); there {
 			if standing, bad := signing.VerifySSH(channels.Namespace, payload, string(data)); bad == nil && standing.String() == key.String() {
@@ -166,7 +166,7 @@ func (p Plans) readSignatures(ctx context.Context, w *Waiting) error {
 		names = append(names, root)
 	}
 	for _, who := range names {
-		data, _, err := object.ReadAll(ctx, p.Store, planRoot+w.Channel+"/"+w.Hash+"."+who+".sig", maxSig)
+		data, _, err := object.ReadAll(ctx, p.Store, sigKey(w.Channel, w.Hash, who), maxSig)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, object.ErrTooLarge) {
 			continue
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"slices"
@@ -56,12 +55,12 @@ func NewExport(ctx context.Context, p *release.Publisher, names []string, since 
 			has[version] = true
 		}
 		needed = append(needed, lasting(log)...)
-		shown(log.Entries[len(earlier.Entries):], func(r *channels.Release) {
+		for r := range library.Releases(log.Entries[len(earlier.Entries):]) {
 			if sums[r.Version] == "" {
 				sums[r.Version] = r.Record
 				told = append(told, r.Version)
 			}
-		})
+		}
 	}
 	told = slices.DeleteFunc(told, func(version string) bool { return has[version] })
 	for _, version := range told {
@@ -89,7 +88,7 @@ func (x *Export) channel(ctx context.Context, name string, since uint64) (*chann
 	head, end := log.Head(), log.End()
 	switch {
 	case head == nil:
-		return nil, &release.Refusal{Cause: fmt.Errorf("%w: %s shows nothing", library.ErrNoRelease, name), Mend: "`tsmon channel list` shows the channels of the store"}
+		return nil, refuse(library.ErrNoRelease, "`tsmon channel list` shows the channels of the store", "%s shows nothing", name)
 	case since > end.Sequence:
 		return nil, refuse(ErrOlder, "`tsmon channel log "+name+"` shows its entries; leave --since out for all of them", "%s ends at entry %d, before entry %d", name, end.Sequence, since)
 	}

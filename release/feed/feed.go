@@ -32,10 +32,11 @@ package feed
 
 import (
 	"errors"
-	"fmt"
+	"slices"
 
 	"tsmon/channels"
-	"tsmon/release"
+	"tsmon/release/bundle"
+	"tsmon/release/library"
 )
 
 var (
@@ -111,31 +112,13 @@ func (r *Report) carried(version string, bytes int64) {
 }
 
 func refuse(cause error, mend, format string, args ...any) error {
-	return &release.Refusal{Cause: fmt.Errorf("%w: %s", cause, fmt.Sprintf(format, args...)), Mend: mend}
-}
-
-// shown calls f for each release that entries show, the same one as often as they do.
-func shown(entries []channels.Entry, f func(r *channels.Release)) {
-	for i := range entries {
-		f(&entries[i].Release)
-		if entries[i].Rollout != nil {
-			f(&entries[i].Rollout.Release)
-		}
-	}
+	return bundle.Refuse(cause, mend, format, args...)
 }
 
 // lasting returns the versions whose bundles a store with a log has, in the order in which
 // they were first shown.
 func lasting(log *channels.Log) []string {
-	var versions []string
-	seen := map[string]bool{}
-	shown(log.Entries, func(r *channels.Release) {
-		if !seen[r.Version] && !log.Pruned(r.Version) {
-			versions = append(versions, r.Version)
-		}
-		seen[r.Version] = true
-	})
-	return versions
+	return slices.DeleteFunc(library.VersionsOf(log), log.Pruned)
 }
 
 // until returns the part of a log up to an entry.

@@ -44,6 +44,9 @@ type delivery struct {
 	raw           [][]byte // of the entries in between
 }
 
+// fresh returns the entries that come.
+func (d *delivery) fresh() []channels.Entry { return d.after.Entries[len(d.before.Entries):] }
+
 // sideBySide is how many bundles are checked or copied at once.
 const sideBySide = 4
 
@@ -174,22 +177,17 @@ func (in *intake) settle() error {
 			in.report.Channels[i].Version = head.Version
 		}
 		logs := append(slices.Clone(in.standing), d.after)
-		var err error
-		fresh := d.after.Entries[len(d.before.Entries):]
-		shown(fresh, func(r *channels.Release) {
+		for r := range library.Releases(d.fresh()) {
 			for _, log := range logs {
 				if sum := log.Record(r.Version); sum != "" && sum != r.Record {
-					err = refuse(library.ErrOtherBytes, "release it under another version, there or here", "%s is another release in %s", r.Version, log.Channel)
+					return refuse(library.ErrOtherBytes, "release it under another version, there or here", "%s is another release in %s", r.Version, log.Channel)
 				}
 			}
 			if sum := in.sums[r.Version]; sum != "" && sum != r.Record {
-				err = refuse(library.ErrOtherBytes, "release it under another version, there or here", "%s is not the same release in all channels", r.Version)
+				return refuse(library.ErrOtherBytes, "release it under another version, there or here", "%s is not the same release in all channels", r.Version)
 			}
 			in.sums[r.Version] = r.Record
 			in.unbound[r.Version] = in.unbound[r.Version] || in.Policies[d.after.Channel].AllowUnbound
-		})
-		if err != nil {
-			return err
 		}
 		has := lasting(d.before)
 		for _, version := range lasting(d.after) {
@@ -200,9 +198,7 @@ func (in *intake) settle() error {
 		if err := in.presentable(d); err != nil {
 			return err
 		}
-		if len(fresh) > 0 {
-			in.report.Changed = true
-		}
+		in.report.Changed = in.report.Changed || len(d.fresh()) > 0
 	}
 	return nil
 }
@@ -249,14 +245,14 @@ func (in *intake) record(version string, data []byte) error {
 		return err
 	}
 	for _, d := range in.deliveries {
-		shown(d.after.Entries[len(d.before.Entries):], func(r *channels.Release) {
-			if r.Version == version && err == nil {
-				err = record.Backs(r)
+		for r := range library.Releases(d.fresh()) {
+			if r.Version != version {
+				continue
 			}
-		})
-	}
-	if err != nil {
-		return &release.Refusal{Cause: err, Mend: "nothing of it is believed: `tsmon channel verify` where it comes from tells what is wrong"}
+			if err := record.Backs(r); err != nil {
+				return &release.Refusal{Cause: err, Mend: "nothing of it is believed: `tsmon channel verify` where it comes from tells what is wrong"}
+			}
+		}
 	}
 	if in.needed[version] {
 		for _, b := range record.Bundles {

@@ -3,7 +3,6 @@ package feed
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"maps"
 	"slices"
@@ -73,7 +72,7 @@ func (m *mirror) channels(ctx context.Context, names []string) error {
 		}
 	}
 	if len(m.deliveries) == 0 {
-		return &release.Refusal{Cause: fmt.Errorf("%w: the other store has none of the channels in tsmon.yaml", library.ErrNoRelease), Mend: "check the address after --from, and list its channels under channels in tsmon.yaml"}
+		return refuse(library.ErrNoRelease, "check the address after --from, and list its channels under channels in tsmon.yaml", "the other store has none of the channels in tsmon.yaml")
 	}
 	return nil
 }

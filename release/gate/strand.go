@@ -169,7 +169,7 @@ func (m Move) LeavesBehind() (warnings []string, err error) {
 		where    string
 	}{{server, ""}, {without(static, server), " from " + channels.ManifestKey(m.Log.Channel)}} {
 		if len(w.versions) > 0 {
-			warnings = append(warnings, fmt.Sprintf("%s, which is signed by %s, can't be installed by %s%s%s", m.Manifest.Version, m.signers(), spread(w.versions), w.where, m.counted(w.versions, w.where)))
+			warnings = append(warnings, fmt.Sprintf("%s, which is signed by %s, can't be installed by %s%s%s", m.Manifest.Version, m.signers(), Spread(w.versions), w.where, m.counted(w.versions, w.where)))
 		}
 	}
 	return warnings, nil
@@ -197,7 +197,7 @@ func (m Move) refuseStranding(left, versions []string, where string) error {
 	if next := m.Successor(); next != "" {
 		mend = "publish it with --channel " + next + ", whose applications have that key; or " + mend
 	}
-	return bundle.Refuse(ErrStrands, mend, "%s is signed by %s, and %s, which have %s, could not install it%s%s", m.Manifest.Version, m.signers(), spread(left), m.have(left), where, m.counted(left, where))
+	return bundle.Refuse(ErrStrands, mend, "%s is signed by %s, and %s, which have %s, could not install it%s%s", m.Manifest.Version, m.signers(), Spread(left), m.have(left), where, m.counted(left, where))
 }
 
 // Successor returns another channel to which the release can be published without stranding
@@ -293,8 +293,8 @@ func (m Move) counted(versions []string, where string) string {
 	return fmt.Sprintf(" (known clients: %d)", m.count(versions))
 }
 
-// spread describes versions that are in order.
-func spread(versions []string) string {
+// Spread describes versions that are in order, at least one.
+func Spread(versions []string) string {
 	if len(versions) == 1 {
 		return versions[0]
 	}

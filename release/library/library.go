@@ -167,9 +167,9 @@ func (l Library) Objects(ctx context.Context, version string, before time.Time) 
 }
 
 // Settle adapts a bundle to what a publish that never moved a channel left in the
-// release's folder. A signature by the same key that is as good as the bundle's own is
-// kept. If the bundle was built or signed again since, its name belongs to other objects, and the
-// bundle gets a name with the beginning of its digest.
+// release's folder. A signature by the same key that is as good as the bundle's own is kept.
+// If the bundle was built or signed again since, its name belongs to other objects, and the
+// new one gets a name with the beginning of its digest.
 func (l Library) Settle(ctx context.Context, version string, b *Stored, found map[string]int64, allowUnbound bool) error {
 	name := b.Name
 	for length := 8; ; length += 8 {

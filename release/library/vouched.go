@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"strings"
 
 	"tsmon/channels"
@@ -17,26 +18,31 @@ type NamedFiles map[string]bool
 
 // Add adds the files that the log of a channel names.
 func (n NamedFiles) Add(log *channels.Log) {
-	for i := range log.Entries {
-		e := &log.Entries[i]
-		n.add(&e.Release)
-		if e.Rollout != nil {
-			n.add(&e.Rollout.Release)
+	for r := range Releases(log.Entries) {
+		for _, b := range r.Platforms {
+			n[b.Path] = true
 		}
-	}
-}
-
-func (n NamedFiles) add(r *channels.Release) {
-	for _, b := range r.Platforms {
-		n[b.Path] = true
-	}
-	for _, f := range r.Files {
-		n[f.Path] = true
+		for _, f := range r.Files {
+			n[f.Path] = true
+		}
 	}
 }
 
 // Has reports whether a log names the file with a key. A signature has the name of its bundle.
 func (n NamedFiles) Has(key string) bool { return n[strings.TrimSuffix(key, ".sig")] }
+
+// Releases returns the releases that entries offer, in their order, the same one as often as they
+// do.
+func Releases(entries []channels.Entry) iter.Seq[*channels.Release] {
+	return func(yield func(*channels.Release) bool) {
+		for i := range entries {
+			e := &entries[i]
+			if !yield(&e.Release) || e.Rollout != nil && !yield(&e.Rollout.Release) {
+				return
+			}
+		}
+	}
+}
 
 // VersionsOf returns the versions that a log offers or offered, in the order in which they were
 // first offered.

@@ -3,13 +3,13 @@ package rotation
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/Masterminds/semver/v3"
 
 	"tsmon/channels"
 	"tsmon/manifest"
 	"tsmon/release"
+	"tsmon/release/bundle"
 	"tsmon/release/gate"
 	"tsmon/signing"
 )
@@ -80,16 +80,16 @@ func (r *rotation) findKeys(trusted signing.Keyring) error {
 	own, found := trusted.Find(r.to.ID())
 	switch {
 	case found && own.PublicKey != r.to:
-		return refuse(ErrKey, "generate another with `tsmon keys generate --output FILE`", "another trusted key has the id %s", r.to.ID())
+		return bundle.Refuse(ErrKey, "generate another with `tsmon keys generate --output FILE`", "another trusted key has the id %s", r.to.ID())
 	case found && own.Until != "":
-		return refuse(ErrKey, "generate a new one with `tsmon keys generate --output FILE`", "%s is trusted %s, and was left before", r.to.ID(), own.Span)
+		return bundle.Refuse(ErrKey, "generate a new one with `tsmon keys generate --output FILE`", "%s is trusted %s, and was left before", r.to.ID(), own.Span)
 	}
 	others := slices.DeleteFunc(slices.Clone(trusted), func(k signing.TrustedKey) bool { return k.PublicKey == r.to })
 	if len(others) == 0 {
-		return refuse(ErrNothing, "generate a new pair with `tsmon keys generate --output FILE`, then run `tsmon keys rotate --to FILE.pub`", "%s is the only trusted key", r.to.ID())
+		return bundle.Refuse(ErrNothing, "generate a new pair with `tsmon keys generate --output FILE`, then run `tsmon keys rotate --to FILE.pub`", "%s is the only trusted key", r.to.ID())
 	}
 	if !slices.ContainsFunc(r.channels, func(c Channel) bool { return c.Version != "" }) {
-		return refuse(ErrNothing, "set trusted_keys (TSMON_TRUSTED_KEYS) to "+r.to.String()+" alone, and build the first release with it", "no channel shows a release yet, so that no application has a key")
+		return bundle.Refuse(ErrNothing, "set trusted_keys (TSMON_TRUSTED_KEYS) to "+r.to.String()+" alone, and build the first release with it", "no channel shows a release yet, so that no application has a key")
 	}
 	for _, k := range others {
 		if slices.ContainsFunc(r.channels, func(c Channel) bool { return slices.Contains(c.SignedBy, k.ID()) }) || own.From != "" && k.Until == own.From {
@@ -117,9 +117,9 @@ func (r *rotation) findBridge(trusted signing.Keyring, wanted string) error {
 	signed := slices.ContainsFunc(r.channels, func(c Channel) bool { return slices.Contains(c.SignedBy, r.to.ID()) })
 	switch {
 	case own.From != "" && wanted != "" && wanted != own.From:
-		return refuse(ErrBridge, "leave out --bridge, or write from: "+wanted+" there", "trusted_keys says that applications have %s from %s on, not from %s", r.to.ID(), own.From, wanted)
+		return bundle.Refuse(ErrBridge, "leave out --bridge, or write from: "+wanted+" there", "trusted_keys says that applications have %s from %s on, not from %s", r.to.ID(), own.From, wanted)
 	case own.From == "" && wanted == "" && signed:
-		return refuse(ErrBridge, "give --bridge VERSION with the first version that was built with it", "%s signs already, and trusted_keys does not say which versions have it", r.to.ID())
+		return bundle.Refuse(ErrBridge, "give --bridge VERSION with the first version that was built with it", "%s signs already, and trusted_keys does not say which versions have it", r.to.ID())
 	}
 	following := newest.IncMinor()
 	if newest.Prerelease() != "" {
@@ -131,7 +131,7 @@ func (r *rotation) findBridge(trusted signing.Keyring, wanted string) error {
 	}
 	var err error
 	if r.bridge, err = semver.StrictNewVersion(text); err == nil && own.From == "" && !r.shown[text] && !r.bridge.GreaterThan(newest) {
-		err = refuse(ErrBridge, "leave out --bridge, or name a version above "+newest.String()+", or one that was published as the bridge", "%s is not above %s, which is shown already", text, newest)
+		err = bundle.Refuse(ErrBridge, "leave out --bridge, or name a version above "+newest.String()+", or one that was published as the bridge", "%s is not above %s, which is shown already", text, newest)
 	}
 	return err
 }
@@ -146,7 +146,7 @@ func (r *rotation) span(trusted signing.Keyring) error {
 		case k.Until == "" && slices.Contains(r.from, k):
 			k.Until = r.bridge.String()
 			if k.Check() != nil {
-				return refuse(ErrBridge, "give --bridge with a version above "+k.From, "trusted_keys says that applications have %s from %s on, so that the bridge can't be %s", k.ID(), k.From, r.bridge)
+				return bundle.Refuse(ErrBridge, "give --bridge with a version above "+k.From, "trusted_keys says that applications have %s from %s on, so that the bridge can't be %s", k.ID(), k.From, r.bridge)
 			}
 		}
 		r.keys = append(r.keys, k)
@@ -284,9 +284,4 @@ func count(known map[string]int, versions []string) *int {
 		}
 	}
 	return &n
-}
-
-// spread describes versions that are in order.
-func spread(versions []string) string {
-	return strings.Join(slices.Compact([]string{versions[0], versions[len(versions)-1]}), " – ")
 }

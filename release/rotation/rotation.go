@@ -27,8 +27,8 @@ import (
 
 	"tsmon/channels"
 	"tsmon/release"
-	"tsmon/release/bundle"
 	"tsmon/release/gate"
+	"tsmon/release/library"
 	"tsmon/signing"
 )
 
@@ -116,8 +116,8 @@ type Configure func(channel, like, follows string) string
 // the first version with that key; empty: the one that trusted_keys names, else the
 // next minor version. Errors are a *release.Refusal or the store's.
 func Make(ctx context.Context, p *release.Publisher, to signing.PublicKey, bridge string, configure Configure) (*Plan, error) {
-	if len(p.Keys) == 0 {
-		return nil, refuse(release.ErrConfig, "set trusted_keys in tsmon.yaml or TSMON_TRUSTED_KEYS to the pubkey of tauri.conf.json", "trusted_keys is empty")
+	if err := library.CheckKeys(p.Keys); err != nil {
+		return nil, err
 	}
 	all := make([]Channel, 0, len(p.Policies))
 	for _, name := range slices.Sorted(maps.Keys(p.Policies)) {
@@ -137,8 +137,4 @@ func Make(ctx context.Context, p *release.Publisher, to signing.PublicKey, bridg
 		return nil, err
 	}
 	return plan(all, p.Keys, to, bridge, configure)
-}
-
-func refuse(cause error, mend, format string, args ...any) error {
-	return bundle.Refuse(cause, mend, format, args...)
 }

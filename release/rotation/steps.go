@@ -208,7 +208,7 @@ func (g *guide) wait(c *Channel) {
 	case c.State == Rolling:
 		g.step(c.Channel, "tsmon channel rollout "+c.Channel+" --percent 100", "give %s to everybody, at once or as its steps are due", head.Rollout.Version)
 	case c.State == Waiting && c.successor == "" && !c.ReadsManifest:
-		g.step(c.Channel, "", "leave %s at %s until older clients have it: it is no watershed there, and the new key would strand %s%s", c.Channel, c.Version, spread(c.Stranded.Server), clients(c.Stranded.Clients))
+		g.step(c.Channel, "", "leave %s at %s until older clients have it: it is no watershed there, and the new key would strand %s%s", c.Channel, c.Version, gate.Spread(c.Stranded.Server), clients(c.Stranded.Clients))
 	}
 	if next := g.r.find(c.successor); c.successor != "" && (next == nil || next.State == Empty) {
 		g.step(c.successor, "tsmon release promote --from "+c.Channel+" --to "+c.successor+" "+g.bridge, "show the bridge there, too, where it looks for what comes next")

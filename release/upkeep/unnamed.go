@@ -21,12 +21,11 @@ var (
 	errUnshown = errors.New("no channel has shown this release, no plan waits for it, and nothing of it is staged")
 )
 
-// Unnamed finds what lies among the releases of a store and no log names, where operators sign a
-// channel: files, records, and whole releases that no channel has shown. Servers show none of it;
-// where clients read the bucket itself, it does. What was written within a day may be of a
-// publish that is under way, and is passed over, as are what is staged and what a plan waits to
-// show. While the log of a channel, or its end, is lost or can't be read it finds nothing: that log may name
-// it.
+// Unnamed finds what no log names among the releases of a store where operators sign a channel:
+// files, records, and whole releases that no channel has shown. Servers show none of it, but
+// clients that read the bucket itself can fetch it. Unnamed skips what was written within a day,
+// since a publish may be under way, what is staged, and what a plan waits to show. It finds
+// nothing while the log of a channel, or its end, is lost or can't be read: that log may name it.
 func (k Keeper) Unnamed(ctx context.Context) (found []Finding, err error) {
 	if !k.signed() {
 		return nil, nil
