@@ -106,7 +106,7 @@ type Channel struct {
 	Prerelease bool     `yaml:"prerelease,omitempty"` // accepts pre-releases
 	// AllowUnbound accepts signatures that are not bound to a version.
 	AllowUnbound bool `yaml:"allow_unbound,omitempty"`
-	// AllowDowngrades says that applications that allow downgrades read the channel.
+	// AllowDowngrades says that applications with allowDowngrades read the channel.
 	AllowDowngrades bool `yaml:"allow_downgrades,omitempty"`
 	// ReadsManifest says that installed versions read latest.json, even if the project
 	// now asks the server.
@@ -247,7 +247,8 @@ const (
 // set.
 type MQTT struct {
 	URL Secret `yaml:"url" env:"TSMON_MQTT_URL"` // may contain user and password
-	// Listen is the address of the embedded broker; empty for DefaultBroker.
+	// Listen is the address of the embedded broker; empty for DefaultBroker or, if that is
+	// taken, a free port that the log names.
 	Listen string `yaml:"listen" env:"TSMON_MQTT_LISTEN"`
 }
 
@@ -261,7 +262,7 @@ type Upload struct {
 	Days int `yaml:"days" env:"TSMON_UPLOAD_DAYS"`
 }
 
-// TLS names the server's certificate.
+// TLS names the files of the server's certificate.
 type TLS struct {
 	Cert string `yaml:"cert" env:"TSMON_TLS_CERT"` // file of the certificate with its chain
 	Key  string `yaml:"key" env:"TSMON_TLS_KEY"`   // file of its private key
