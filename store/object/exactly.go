@@ -45,7 +45,7 @@ func (e *exactly) end() error {
 		n, err := e.r.Read(one[:])
 		switch {
 		case n > 0:
-			return fmt.Errorf("the data goes on after the announced %d bytes", e.size)
+			return fmt.Errorf("the data is longer than the announced %d bytes", e.size)
 		case err != nil:
 			return err
 		}

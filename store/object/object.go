@@ -45,11 +45,11 @@ var (
 	// ErrFull says that the store has no room left.
 	ErrFull = errors.New("the store is full")
 	// ErrCorrupt says that the store holds other bytes than were sent.
-	ErrCorrupt = errors.New("the store holds other bytes than were sent")
+	ErrCorrupt = errors.New("the stored bytes differ from those sent")
 	// ErrRange says that an object has no such part.
 	ErrRange = errors.New("the object has no such part")
 	// ErrBadKey says that a key breaks the rules of ValidKey.
-	ErrBadKey = errors.New("not a key")
+	ErrBadKey = errors.New("invalid key")
 )
 
 // MaxSwap is the largest object that Swap accepts, in bytes.

@@ -9,7 +9,7 @@ import (
 )
 
 // ErrTooLarge says that an object is larger than its reader allows.
-var ErrTooLarge = errors.New("the object is larger than it may be")
+var ErrTooLarge = errors.New("the object is too large")
 
 // ReadAll reads a whole object of at most limit bytes. Of a larger one it returns
 // ErrTooLarge and the Info, without reading it.

@@ -36,8 +36,8 @@ type Permission struct {
 	Status  bool   `json:"status"`
 }
 
-// Granted reports whether rows, those of a user and the user's profile, grant a menu
-// item. The user's rows override the profile's, and otherwise a denial wins.
+// Granted reports whether the rows of a user and the user's profile grant a menu item.
+// The user's rows override the profile's; among equals a denial wins.
 func Granted(rows []Permission, menu int64) bool {
 	var granted [2]*bool // by the profile, by the user
 	for _, p := range rows {
@@ -72,8 +72,8 @@ type NotifyRow struct {
 	Entries              json.RawMessage
 }
 
-// Rows returns the versions of a configuration in order of their keys. Kinds and
-// brands without versions are lost.
+// Rows returns the versions of a configuration in order of their keys. It drops kinds and
+// brands without versions.
 func (c NotifyConfig) Rows() ([]NotifyRow, error) {
 	var rows []NotifyRow
 	for _, kind := range slices.Sorted(maps.Keys(c)) {
@@ -129,8 +129,8 @@ func (c *Chart) UnmarshalJSON(data []byte) error {
 	return unmarshal(picked, "id", &c.ID)
 }
 
-// Validate reports where and why c can't be imported. Whether the menus of
-// permissions exist is up to the store.
+// Validate reports where and why c can't be imported. It does not check that the menus of
+// permissions exist.
 func (c Content) Validate() error {
 	_, _, err := c.Prepare()
 	return err
@@ -150,9 +150,9 @@ func (c Content) Prepare() (savings []Saving, notifications []NotifyRow, err err
 	return savings, notifications, err
 }
 
-// Positions returns the positions that an import gives to the elements of a list, by key;
-// for adapters. have holds those of all elements of the store. Elements that the list
-// replaces share out their positions in the order of the list, new ones follow.
+// Positions returns, by key, the positions that an import gives to the elements of a list;
+// for adapters. have holds the stored positions. Replaced elements share their old positions
+// in the order of the list; new ones follow.
 func Positions[T any](have map[string]int64, list []T, key func(T) string) map[string]int64 {
 	next := int64(0)
 	for _, position := range have {
@@ -177,10 +177,10 @@ func Positions[T any](have map[string]int64, list []T, key func(T) string) map[s
 	return positions
 }
 
-// Key returns the key of a variable.
+// Key returns the ID as text.
 func (v Variable) Key() string { return v.ID.Text }
 
-// Key returns the key of a chart.
+// Key returns the ID as text.
 func (c Chart) Key() string { return c.ID.Text }
 
 // unique calls check with each index below n. ErrInvalid if two keys are equal.
@@ -216,7 +216,7 @@ func (c Content) checkPermissions() error {
 	return unique("permissions", len(c.Permissions), func(i int) (int64, error) {
 		p := c.Permissions[i]
 		if (p.User == nil) == (p.Profile == nil) {
-			return 0, fmt.Errorf("%w: exactly one of id_user and id_profile has to be set", ErrInvalid)
+			return 0, fmt.Errorf("%w: exactly one of id_user and id_profile must be set", ErrInvalid)
 		}
 		holder := cmp.Or(p.User, p.Profile)
 		return p.ID, cmp.Or(positive("id", p.ID), positive("id_menu", p.Menu), positive("id_user or id_profile", *holder))
@@ -256,11 +256,11 @@ func (c Content) savings() ([]Saving, error) {
 	return savings, err
 }
 
-// own records the owner of the objects of an imported diagram, which need ids that no
-// other diagram of the import uses.
+// own records the diagram as the owner of its objects. ErrInvalid if an id is missing or
+// another diagram of the import uses it.
 func (s Saving) own(owner map[Ref]int64) error {
 	if s.Diagram == 0 {
-		return fmt.Errorf("%w: it has no id", ErrInvalid)
+		return fmt.Errorf("%w: the id is missing", ErrInvalid)
 	}
 	for _, row := range s.Rows {
 		if row.ID == 0 {

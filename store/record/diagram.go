@@ -26,17 +26,17 @@ type Ref struct {
 }
 
 // Diagram is a canvas with its objects. In JSON it is one object with the known members, those
-// of Members, and an array for each kind of objects.
+// of Members, and an array for each kind of object.
 type Diagram struct {
 	ID              int64
 	Title           string
-	Status          int64 // 1 where JSON does not say
+	Status          int64 // 1 if absent in JSON
 	BackgroundColor string
 	BackgroundImg   string
 	Members         json.RawMessage // a JSON object of all other members, or nil
 	Objects
-	// Version grows by one with each save that changes something, from 1 on. In a save it
-	// is the one that was read, or 0 to replace any.
+	// Version starts at 1, and each save that changes something adds 1. In a save it is the
+	// version that was read, or 0 to replace any.
 	Version int64
 	SavedBy string    // not in JSON
 	SavedAt time.Time // not in JSON; in milliseconds
@@ -51,7 +51,7 @@ type DiagramState struct {
 	SavedAt time.Time `json:"savedAt"` // the zero time if it was imported
 }
 
-// State returns the title of a diagram, and who saved it when.
+// State returns the state of a diagram.
 func (d Diagram) State() DiagramState {
 	return DiagramState{d.ID, d.Version, d.Title, d.SavedBy, d.SavedAt}
 }
@@ -72,10 +72,10 @@ type Deleted struct {
 	Polylines []int64 `json:"polylines"`
 }
 
-// Object is a line, an image, a text or a polyline. In JSON it is one object with its
-// id, the members of Members and variable, if that is set.
+// Object is a line, an image, a text or a polyline. In JSON it is one object with its id, the
+// members of Members, and variable if that is set.
 type Object struct {
-	ID int64 // 0 in a save for a new one
+	ID int64 // 0 for a new one in a save
 	// Members is a JSON object of all members but the id. Its member id_tsvars binds
 	// a line to a variable.
 	Members json.RawMessage
@@ -142,8 +142,8 @@ func (o Object) MarshalJSON() ([]byte, error) {
 	return append(dst, '}'), nil
 }
 
-// UnmarshalJSON implements json.Unmarshaler. It keeps variable in Members, since it
-// has a meaning for lines only.
+// UnmarshalJSON implements json.Unmarshaler. It leaves variable in Members, since only lines
+// give it a meaning.
 func (o *Object) UnmarshalJSON(data []byte) error {
 	picked, rest, err := split(data, "id")
 	if err != nil {
@@ -217,8 +217,8 @@ func (d Diagram) Shows(key string) bool {
 	})
 }
 
-// variable returns the id in id_tsvars, or the zero ID, and the members that are
-// stored of this kind.
+// variable returns the id in id_tsvars, or the zero ID, and the members to store for this
+// kind.
 func (o Object) variable(k Kind) (ID, json.RawMessage, error) {
 	if len(o.Members) == 0 {
 		return ID{}, json.RawMessage("{}"), nil

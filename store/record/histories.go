@@ -6,21 +6,21 @@ import (
 )
 
 // Histories records the newest entry that servers have seen of each log, so that none of them
-// shows a log that was shortened or rewritten, and the newest entry whose manifest they have
-// seen, which distinguishes an older manifest that was put back from an interrupted move. A
-// short text names a log.
+// shows a shortened or rewritten log. It also records the newest entry whose manifest they have
+// seen, to tell an older manifest that was put back from an interrupted move. A log's name has at
+// most 256 bytes.
 type Histories interface {
-	// Seen returns the end of a log as it was last seen, the zero value if it never was.
+	// Seen returns the end of a log as it was last seen, or the zero value.
 	Seen(ctx context.Context, log string) (Seen, error)
 
-	// See replaces old by seen, and reports whether old was stored. It keeps the number of
+	// See replaces old with seen, and reports whether old was stored. It keeps the number of
 	// the newest manifest, at most that of the new last entry. ErrInvalid if seen is not
 	// valid.
 	See(ctx context.Context, log string, old, seen Seen) (bool, error)
 
-	// SeeManifest records that the manifest of an entry was seen in its place in the store. It
-	// changes nothing if that of a newer entry was seen, or if the log ends before the entry.
-	// ErrInvalid if the name or the number is not valid.
+	// SeeManifest records that the manifest of an entry was seen in the store. It changes
+	// nothing if a newer manifest was seen, or if the log ends before the entry. ErrInvalid
+	// if the name or the number is not valid.
 	SeeManifest(ctx context.Context, log string, entry int64) error
 }
 
@@ -35,7 +35,7 @@ type Seen struct {
 // ErrInvalid.
 func (s Seen) Validate(log string) error {
 	if s.Sequence < 1 || s.Hash == "" || len(s.Hash) > 64 {
-		return fmt.Errorf("%w: the end of a log, entry %d", ErrInvalid, s.Sequence)
+		return fmt.Errorf("%w: a log can't end with entry %d and a hash of %d bytes", ErrInvalid, s.Sequence, len(s.Hash))
 	}
 	return installText("log", log, "hash", s.Hash)
 }

@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// ID identifies a variable or a chart: a string or an integer of any size, which it
-// remains in JSON. As a key 7 and "7" are equal. The zero ID is none.
+// ID identifies a variable or a chart. It is a string or an integer of any size, and keeps
+// its JSON type. As keys, 7 and "7" are equal. The zero ID means none.
 type ID struct {
 	Text    string
 	Integer bool
@@ -20,7 +20,7 @@ func IntegerID(n int64) ID { return ID{Text: strconv.FormatInt(n, 10), Integer: 
 // TextID returns a string as an ID.
 func TextID(s string) ID { return ID{Text: s} }
 
-// String returns the id as a key of a result.
+// String returns the id as a key.
 func (id ID) String() string { return id.Text }
 
 const maxID = 200 // bytes
@@ -30,7 +30,7 @@ var integerText = regexp.MustCompile(`^(0|-?[1-9][0-9]*)$`)
 func (id ID) validate() error {
 	switch {
 	case id.Text == "":
-		return fmt.Errorf("%w: it has no id", ErrInvalid)
+		return fmt.Errorf("%w: the id is missing", ErrInvalid)
 	case len(id.Text) > maxID:
 		return fmt.Errorf("%w: the id is longer than %d bytes", ErrInvalid, maxID)
 	case id.Integer && !integerText.MatchString(id.Text):

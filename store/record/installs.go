@@ -7,24 +7,24 @@ import (
 	"time"
 )
 
-// Installs keeps the version of the desktop application that each client has, and
-// its progress with the releases that it was offered. Clients belong to channels, not
-// to tenants. Times are stored in microseconds.
+// Installs keeps the version of the desktop application that each client has, and its
+// progress with offered releases. Clients belong to channels, not to tenants. Times are
+// stored in microseconds.
 type Installs interface {
-	// Sight merges sightings, each kind of them atomically. Their order does not matter,
-	// nor does repetition. ErrInvalid if s is not valid.
+	// Sight merges sightings, each kind of them atomically. It is idempotent, and the order
+	// of calls does not matter. ErrInvalid if s is not valid.
 	Sight(ctx context.Context, s Sightings) error
 
-	// Clients counts the clients of a channel that were seen since a time, in byte
-	// order of version, target and cohort. Of a channel with a sample it counts those.
+	// Clients counts the clients of a channel that were seen since a time, in byte order of
+	// version, target and cohort. If the channel has a sample, it counts only that.
 	Clients(ctx context.Context, channel string, since time.Time) ([]ClientCount, error)
 
-	// Progress counts the clients of a channel by their outcome with a release. Of a
-	// release with a sample it counts those clients.
+	// Progress counts the clients of a channel by their outcome with a release. If the
+	// release has a sample, it counts only that.
 	Progress(ctx context.Context, channel, version string) (Progress, error)
 
-	// ForgetClients deletes clients and tries that were last seen before a time, and
-	// returns the number of rows. It blocks other writers for short times only.
+	// ForgetClients deletes clients and tries last seen before a time, and returns the
+	// number of rows. It blocks other writers only briefly.
 	ForgetClients(ctx context.Context, before time.Time) (int64, error)
 }
 
@@ -41,9 +41,9 @@ type Sightings struct {
 	Downloads []Download
 }
 
-// Installed is the version that a client has. Of each channel and client the latest sighting
-// is kept. Its target is the one that the client last asked with, whatever it reported since;
-// until the client has asked, it is that of the latest sighting.
+// Installed is the version that a client has. The store keeps the latest sighting of each
+// client in a channel. Its target is the one that the client last asked with; before the
+// client has asked, it is that of the latest sighting.
 type Installed struct {
 	Channel string
 	Client  ClientID
@@ -54,37 +54,37 @@ type Installed struct {
 	Asked   time.Time // when it asked with Target; zero for a report, which has no installer type
 }
 
-// Try is the progress of a client with a release of a channel; the time of a step that
-// was not seen is zero. Merging keeps the latest of each time. A try whose Asked is
-// zero is merged only into an existing one or one of the same Sightings, and dropped
-// otherwise: a client can't report on a release that it was not offered.
+// Try is the progress of a client with a release of a channel. The time of a step that was
+// not seen is zero. Merging keeps the latest of each time. A try whose Asked is zero is
+// merged only into an existing try or one in the same Sightings, and dropped otherwise: a
+// client can't report on a release that it was not offered.
 //
-// A store also keeps the latest Download of each try, and the latest Asked that was
-// later than a Download, whichever was merged first, together with that Download: the
-// client was offered again what it had fetched.
+// A store also keeps the latest Download of each try, and the latest Asked after a Download
+// together with that Download, in whatever order they arrive: the client was offered again
+// what it had fetched.
 type Try struct {
 	Channel string
 	Client  ClientID
 	Version string
 
 	Asked     time.Time // it was offered the release
-	Installed time.Time // it is waiting for the next start
-	Running   time.Time // it has the release
+	Installed time.Time // it is waiting for a restart
+	Running   time.Time // it runs the release
 	Failed    time.Time // it could not install it
 	Crashed   time.Time // the release does not run
 
-	// Network is the one that the client was offered the release in, the greatest if
-	// there are several. It counts only with Asked.
+	// Network is where the client was offered the release, the greatest of several. It
+	// counts only with Asked.
 	Network Network
 
-	// Round is the entry of the channel's log that published or resumed the release. Of the
-	// first times that a store keeps for Outcomes, those of a lower round are forgotten.
+	// Round is the log entry that published or resumed the release. The first times that a
+	// store keeps for Outcomes are those of the highest round.
 	Round uint64
 
 	firsts *Firsts // of merged tries
 }
 
-// Firsts are the first times of a try in its round; zero for what was not seen.
+// Firsts are the first times of a try in its round. A step that was not seen has the zero time.
 type Firsts struct {
 	Installed time.Time
 	Decided   time.Time // running, failed or crashed
@@ -100,8 +100,8 @@ func (t Try) Firsts() Firsts {
 	return Firsts{t.Installed, earliest(t.Running, fell), fell}
 }
 
-// Download says that a client fetched a bundle. It is merged into the tries of that
-// client and version in all channels, existing ones or those of the same Sightings.
+// Download says that a client fetched a bundle. It is merged into the tries of that client and
+// version in all channels, whether stored or in the same Sightings.
 type Download struct {
 	Client  ClientID
 	Version string
@@ -112,21 +112,20 @@ type Download struct {
 type ClientCount struct {
 	Version, Target, Cohort string
 	Clients                 int
-	Level                   Level // of the sample that they are from
+	Level                   Level // of the sample
 }
 
-// Estimate returns how many clients there are, in and out of the sample.
+// Estimate returns the estimated number of all clients, not just those in the sample.
 func (c ClientCount) Estimate() int { return c.Level.Estimate(c.Clients) }
 
-// Progress counts clients by their outcome with a release. Each client counts once,
-// as the first of these that was seen:
+// Progress counts clients by their outcome with a release. Each client counts once, as the
+// first of these that applies:
 //
 //   - Crashed: it reported a crash, even if it was started again;
-//   - the latest of Running, Failed and Kept, where Failed precedes Kept and Kept
-//     precedes Running at equal times. Kept means that the client was offered again
-//     what it had fetched, and has not reported since that it is waiting for the
-//     next start;
-//   - Waiting: it has fetched the release, or is waiting for the next start;
+//   - the latest of Running, Failed and Kept. At equal times Failed comes before Kept, and
+//     Kept before Running. Kept means that the client was offered again what it had fetched,
+//     and has not reported since that it is waiting for a restart;
+//   - Waiting: it has fetched the release, or is waiting for a restart;
 //   - Offered: it has only asked.
 type Progress struct {
 	Crashed int
@@ -144,7 +143,7 @@ func (s Sightings) Validate() error {
 			return err
 		}
 		if i.Seen.IsZero() {
-			return fmt.Errorf("%w: an installed version without a time", ErrInvalid)
+			return fmt.Errorf("%w: an installed version has no time", ErrInvalid)
 		}
 	}
 	for _, t := range s.Tries {
@@ -157,7 +156,7 @@ func (s Sightings) Validate() error {
 			return err
 		}
 		if d.Time.IsZero() {
-			return fmt.Errorf("%w: a download without a time", ErrInvalid)
+			return fmt.Errorf("%w: a download has no time", ErrInvalid)
 		}
 	}
 	return nil

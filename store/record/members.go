@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// split separates the named members of a JSON object, the last of each name, from all
-// others, which it returns as an object, byte for byte and in their order.
+// split picks the named members of a JSON object, the last of each name. rest is an object
+// with all others, byte for byte and in order.
 func split(data []byte, names ...string) (picked map[string]json.RawMessage, rest json.RawMessage, err error) {
 	picked, rest = make(map[string]json.RawMessage, len(names)), append(make(json.RawMessage, 0, len(data)), '{')
 	err = each(data, func(name string, rawName, value []byte) {
@@ -26,8 +26,8 @@ func split(data []byte, names ...string) (picked map[string]json.RawMessage, res
 	return picked, append(rest, '}'), nil
 }
 
-// each calls f with each member of a JSON object: its name, the JSON text of its name,
-// and its value. It keeps the bytes, and is faster than json.Decoder.
+// each calls f with each member of a JSON object: its name, the JSON text of its name, and its
+// value. It is faster than json.Decoder.
 func each(data []byte, f func(name string, rawName, value []byte)) error {
 	rest := skipSpace(data)
 	switch {
@@ -54,7 +54,7 @@ func each(data []byte, f func(name string, rawName, value []byte)) error {
 
 func skipSpace(data []byte) []byte { return bytes.TrimLeft(data, " \t\r\n") }
 
-// stringEnd returns the length of the JSON string that valid JSON begins with.
+// stringEnd returns the length of the string at the beginning of valid JSON.
 func stringEnd(data []byte) int {
 	i := 1
 	for data[i] != '"' {

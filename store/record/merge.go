@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// Merge returns equivalent sightings with one entry for each key, in order of the keys;
-// for adapters, whose statements may write a row only once. Adapters merge an entry
-// into a row by the same rules.
+// Merge returns equivalent sightings with one entry for each key, in order of the keys. It is
+// for adapters, whose statements may write a row only once. They merge an entry into a row by
+// the same rules.
 func (s Sightings) Merge() Sightings {
 	return Sightings{
 		Installed: merge(s.Installed, compareInstalled, Installed.Merge),
@@ -19,7 +19,7 @@ func (s Sightings) Merge() Sightings {
 	}
 }
 
-// merge returns a sorted list in which entries that compare as equal are merged.
+// merge sorts a copy of the list and merges equal entries.
 func merge[T any](list []T, compare func(a, b T) int, one func(a, b T) T) []T {
 	list = slices.Clone(list)
 	slices.SortFunc(list, compare)
@@ -38,8 +38,8 @@ func compareInstalled(a, b Installed) int {
 	return cmp.Or(strings.Compare(a.Channel, b.Channel), bytes.Compare(a.Client[:], b.Client[:]))
 }
 
-// Merge merges two sightings of one client and channel. At equal times the texts decide,
-// so that the order of merging does not matter.
+// Merge merges two sightings of one client and channel. The result does not depend on their
+// order: at equal times the greater texts win.
 func (i Installed) Merge(j Installed) Installed {
 	told := i
 	if cmp.Or(cmp.Compare(i.asked(), j.asked()), cmp.Compare(i.reported(), j.reported()), strings.Compare(i.Target, j.Target)) < 0 {

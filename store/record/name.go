@@ -30,8 +30,8 @@ func Storable(s string) bool {
 	return utf8.ValidString(s) && !strings.ContainsRune(s, 0)
 }
 
-// EmailKey returns the text by which e-mail addresses are compared. That of an address
-// which is not Storable is not either.
+// EmailKey returns the text by which e-mail addresses are compared. It is Storable if the
+// address is.
 func EmailKey(email string) string {
 	if !utf8.ValidString(email) {
 		return email // ToLower would replace the bytes that are not UTF-8
@@ -39,27 +39,27 @@ func EmailKey(email string) string {
 	return strings.ToLower(email)
 }
 
-// text returns ErrInvalid if one of the pairs of a name and a value can't be stored.
+// text returns ErrInvalid if a value can't be stored. pairs are names and values.
 func text(pairs ...string) error {
 	for i := 0; i < len(pairs); i += 2 {
 		if !Storable(pairs[i+1]) {
-			return fmt.Errorf("%w: %s holds a NUL or bytes that are not UTF-8", ErrInvalid, pairs[i])
+			return fmt.Errorf("%w: %s contains a NUL or bytes that are not UTF-8", ErrInvalid, pairs[i])
 		}
 	}
 	return nil
 }
 
-// positive returns ErrInvalid unless an id is above zero.
+// positive returns ErrInvalid unless an id is positive.
 func positive(name string, id int64) error {
 	if id < 1 {
-		return fmt.Errorf("%w: %s %d is not above zero", ErrInvalid, name, id)
+		return fmt.Errorf("%w: %s %d is not positive", ErrInvalid, name, id)
 	}
 	return nil
 }
 
 const maxName = 256 // bytes of a text in an index
 
-// short returns ErrInvalid if one of the pairs of a name and a value is too long.
+// short returns ErrInvalid if a value is too long. pairs are names and values.
 func short(pairs ...string) error {
 	for i := 0; i < len(pairs); i += 2 {
 		if len(pairs[i+1]) > maxName {

@@ -6,45 +6,44 @@ import (
 	"time"
 )
 
-// Outbox keeps messages of the servers that share the records until they are delivered. Times
-// are stored in microseconds.
+// Outbox keeps webhook messages until they are delivered, for the servers that share the
+// records. Times are stored in microseconds.
 type Outbox interface {
-	// Told returns up to which move of each channel messages were queued. On new records the
-	// first call sets the beginning to begin.
+	// Told returns the last move of each channel for which messages were queued. On new
+	// records the first call stores begin as the start.
 	Told(ctx context.Context, begin time.Time) (Told, error)
 
-	// Queue adds messages, due at once, except those whose ID was queued before, and records
-	// that the moves of a channel up to a number are covered; an empty channel records none.
-	// Both happen or neither. ErrInvalid if the messages are not valid.
+	// Queue atomically adds messages, due at once, and records that the moves of a channel
+	// up to a number are covered; an empty channel records none. It skips messages whose ID
+	// was queued before. ErrInvalid if a message is not valid.
 	Queue(ctx context.Context, channel string, upTo uint64, messages []Message) error
 
-	// Claim returns at most limit messages that are due, the oldest first, and makes
-	// them due again at a later time: no other server gets them before. ErrInvalid
-	// unless limit is positive.
+	// Claim returns at most limit due messages, the oldest first, and makes them due again
+	// at a later time. No other server gets them before then. ErrInvalid unless limit is
+	// positive.
 	Claim(ctx context.Context, now, again time.Time, limit int) ([]Message, error)
 
 	// Settle changes when a message is due. The zero time means that it was delivered.
 	Settle(ctx context.Context, id string, due time.Time) error
 
-	// ForgetMessages deletes the messages made before a time, and returns how many of them were
-	// not delivered.
+	// ForgetMessages deletes the messages made before a time, and returns how many were
+	// undelivered.
 	ForgetMessages(ctx context.Context, before time.Time) (int, error)
 }
 
 // Message is a message to the webhook.
 type Message struct {
-	ID   string // identifies the event, at most 256 bytes
-	Made time.Time
-	Body []byte // at most 64 KiB
-	// Tries is how often the message was claimed. Queue ignores it.
-	Tries int
+	ID    string // identifies the event, at most 256 bytes
+	Made  time.Time
+	Body  []byte // at most 64 KiB
+	Tries int    // how often it was claimed; Queue ignores it
 }
 
-// Told says for which moves messages were queued.
+// Told says which moves have messages.
 type Told struct {
 	Begin   time.Time         // no messages are sent for earlier moves
 	Moves   map[string]uint64 // the number of the last move of each channel
-	Waiting int               // messages that are not delivered yet
+	Waiting int               // undelivered messages
 }
 
 // maxBody bounds the body of a message.
@@ -58,9 +57,9 @@ func ValidateMessages(channel string, messages []Message) error {
 		switch {
 		case err != nil:
 		case m.ID == "" || m.Made.IsZero():
-			err = fmt.Errorf("%w: a message without an id or a time", ErrInvalid)
+			err = fmt.Errorf("%w: a message has no id or no time", ErrInvalid)
 		case len(m.Body) > maxBody:
-			err = fmt.Errorf("%w: a message of more than %d bytes", ErrInvalid, maxBody)
+			err = fmt.Errorf("%w: a message has more than %d bytes", ErrInvalid, maxBody)
 		default:
 			err = installText("id", m.ID)
 		}

@@ -10,20 +10,19 @@ import (
 // Outcomes counts the outcomes of releases.
 type Outcomes interface {
 	// Crowds counts the outcomes of a release on the recorded clients, by network. ages are the
-	// times after fetching it at which clients are examined. The cost is that of all recorded
-	// tries of the release.
+	// times after the download at which clients are counted. It reads all recorded tries of
+	// the release.
 	Crowds(ctx context.Context, r Round, now time.Time, ages []time.Duration) (Crowds, error)
 
 	// Groups counts the same clients by target and cohort, without Ages, in byte order of both.
 	Groups(ctx context.Context, r Round) ([]Group, error)
 
-	// Refuse records that a client of a release was not recorded for lack of room. The latest
-	// time is kept.
+	// Refuse stores when a client of a release was last not recorded for lack of room.
 	Refuse(ctx context.Context, channel, version string, at time.Time) error
 
-	// KeepSummary stores the outcomes of a release on a channel, for good. Of several summaries
-	// the one of more clients is kept, and of equal ones the later; a summary in which only the
-	// time differs is not written. ErrInvalid if s is not valid.
+	// KeepSummary stores the outcomes of a release on a channel permanently. The summary of
+	// more clients replaces another, and among equals the later one, unless only its time
+	// differs. ErrInvalid if s is not valid.
 	KeepSummary(ctx context.Context, s Summary) error
 
 	// Summary returns the outcomes of a release. ErrNotFound if none are stored.
@@ -31,7 +30,7 @@ type Outcomes interface {
 }
 
 // Round is a release of a channel since it was last published or resumed. Tries with a lower
-// Round don't count. 0 counts all, each by its last round.
+// Round don't count. Round 0 counts all tries, each by its last round.
 type Round struct {
 	Channel string
 	Version string
@@ -42,29 +41,28 @@ type Round struct {
 type Crowds struct {
 	Sample  // Rows is not set
 	List    []Crowd
-	Refused time.Time // when a client last found no room; zero if never
+	Refused time.Time // when a client was last not recorded for lack of room; zero if never
 }
 
-// Crowd sums up the networks that each have the same number of clients which fetched
-// the release.
+// Crowd sums up the networks in which the same number of clients fetched the release.
 type Crowd struct {
 	Networks int
-	Failed   int // number of these networks with clients for which it failed
+	Failed   int // networks with a failing client
 	Counts
 }
 
-// Group are the clients of one target and cohort; both are empty for those of which only
+// Group counts the clients of one target and cohort. Both are empty for clients of which only
 // the try is recorded.
 type Group struct {
 	Target, Cohort string
 	Counts
 }
 
-// Counts counts clients by the outcome of a release, each in one of the first five. Only
-// observations since the round began count.
+// Counts counts clients by the outcome of a release, each in one of the first five fields.
+// Only observations since the round began count.
 type Counts struct {
 	Offered int64 // has not fetched it
-	Waiting int64 // fetched it, or is waiting for the next start; nothing more is known
+	Waiting int64 // fetched it, or is waiting for a restart; nothing more is known
 	Kept    int64 // the same, but it was offered again what it had fetched
 	Healthy int64 // runs it, and has not failed since
 	Failing int64 // crashed, or failed and did not run it since
@@ -72,11 +70,11 @@ type Counts struct {
 	Ages []AgeCounts // one for each requested age
 }
 
-// AgeCounts counts the clients that fetched a release at least that long ago, by what was known
-// about them at that age.
+// AgeCounts counts the clients that fetched a release at least that long ago, by what was
+// known at that age.
 type AgeCounts struct {
-	Reached int64
-	Waiting int64 // nothing
+	Reached int64 // all of them
+	Waiting int64 // no outcome was known
 	Failing int64 // had failed, and still counts as failing
 }
 
@@ -84,9 +82,9 @@ type AgeCounts struct {
 type Summary struct {
 	Channel string
 	Version string
-	Clients int64           // that fetched it
-	Counted time.Time       // when
-	Sums    json.RawMessage // whatever the caller needs, at most MaxSums bytes
+	Clients int64 // that fetched it
+	Counted time.Time
+	Sums    json.RawMessage // chosen by the caller, at most MaxSums bytes
 }
 
 // MaxSums bounds the sums of a summary, in bytes.
@@ -96,9 +94,9 @@ const MaxSums = 8 << 10
 func (s Summary) Validate() error {
 	switch {
 	case s.Counted.IsZero() || s.Clients < 0:
-		return fmt.Errorf("%w: a summary of %d clients at %s", ErrInvalid, s.Clients, s.Counted)
+		return fmt.Errorf("%w: a summary counts %d clients at %s", ErrInvalid, s.Clients, s.Counted)
 	case len(s.Sums) > MaxSums || !json.Valid(s.Sums):
-		return fmt.Errorf("%w: sums of %d bytes", ErrInvalid, len(s.Sums))
+		return fmt.Errorf("%w: the sums, of %d bytes, are not JSON of at most %d bytes", ErrInvalid, len(s.Sums), MaxSums)
 	}
 	return installText("channel", s.Channel, "version", s.Version)
 }

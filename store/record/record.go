@@ -6,22 +6,22 @@
 // The adapters sqlite and postgres pass the suite in recordtest. They guarantee:
 //
 //   - Tenants are isolated. A schema name that fails ValidSchema is ErrName and never
-//     part of a statement; one that is not a tenant's is ErrNotFound, whatever else
-//     the database holds under that name. Ids are unique within a tenant only.
-//   - SaveDiagram and Import are atomic, and serialized within a tenant. A reader sees
-//     a diagram as one save left it.
+//     becomes part of a statement. One that belongs to no tenant is ErrNotFound, even if
+//     the database has a schema of that name. Ids are unique within a tenant only.
+//   - SaveDiagram and Import are atomic, and serialized within a tenant. A reader never
+//     sees a diagram half saved.
 //   - JSON members that this package does not know are returned byte for byte and in
-//     order; only the space around them may be lost.
-//   - Text is returned unchanged. A NUL or bytes that are not UTF-8 are ErrInvalid in
-//     a write, and match nothing in a lookup.
-//   - Secrets are not stored: a partner token is known by the caller's digest of it.
+//     order; only whitespace around them may be lost.
+//   - Text is returned unchanged. A NUL or invalid UTF-8 is ErrInvalid in a write, and
+//     matches nothing in a lookup.
+//   - Partner tokens are not stored, only the digests that the caller makes of them.
 //   - Errors match the sentinels of this package, or context.Canceled.
 //   - Waits are bounded by the context and the adapter's timeouts.
-//   - The adapter migrates the database itself, under a lock, even if several
-//     processes start at once.
+//   - The adapter migrates the database itself, under a lock; several processes may
+//     start at once.
 //
-// The shape of a variable's varsTs is up to the caller, except that its form A can be
-// looked up by measurement and field.
+// The caller chooses the shape of a variable's varsTs. Only form A can be looked up by
+// measurement and field.
 package record
 
 import (
@@ -32,18 +32,18 @@ import (
 )
 
 var (
-	// ErrNotFound says that there is no such tenant, user, diagram or variable.
+	// ErrNotFound says that the tenant, user, diagram or other record does not exist.
 	ErrNotFound = errors.New("not found")
-	// ErrExists says that the name is taken by something else.
-	ErrExists = errors.New("already there")
+	// ErrExists says that the name is taken.
+	ErrExists = errors.New("already exists")
 	// ErrConflict says that an object belongs to another diagram. The error is
 	// a *ConflictError, which names the object.
 	ErrConflict = errors.New("belongs to another diagram")
-	// ErrStale says that a diagram was saved since it was read. The error is a
+	// ErrStale says that a diagram was saved after the caller read it. The error is a
 	// *StaleError, which says by whom.
 	ErrStale = errors.New("saved by somebody else since it was read")
 	// ErrName says that a schema name breaks the rules of ValidSchema.
-	ErrName = errors.New("not a schema name")
+	ErrName = errors.New("invalid schema name")
 	// ErrInvalid says that a value can't be stored; the text says which and why.
 	ErrInvalid = errors.New("not valid")
 	// ErrUnavailable says that the database can't be reached or did not answer in
@@ -51,8 +51,8 @@ var (
 	ErrUnavailable = errors.New("the database does not answer")
 )
 
-// ConflictError names an object that belongs to another diagram than the one
-// that is saved. It wraps ErrConflict.
+// ConflictError names an object that belongs to a diagram other than the one being
+// saved. It wraps ErrConflict.
 type ConflictError struct {
 	Object Ref
 }
@@ -63,14 +63,14 @@ func (e *ConflictError) Error() string {
 
 func (e *ConflictError) Unwrap() error { return ErrConflict }
 
-// StaleError holds the current state of a diagram, which is not the one that a save meant to
-// replace. It wraps ErrStale.
+// StaleError holds the current state of a diagram that changed before a save. It wraps
+// ErrStale.
 type StaleError struct {
 	Present DiagramState
 }
 
 func (e *StaleError) Error() string {
-	return fmt.Sprintf("diagram %d was %v: version %d is of %s", e.Present.Diagram, ErrStale, e.Present.Version, e.Present.SavedBy)
+	return fmt.Sprintf("diagram %d was %v: version %d, by %s", e.Present.Diagram, ErrStale, e.Present.Version, e.Present.SavedBy)
 }
 
 func (e *StaleError) Unwrap() error { return ErrStale }
@@ -92,8 +92,7 @@ type Tenants interface {
 	UpdateTenant(ctx context.Context, t Tenant) error
 }
 
-// Users keeps the users of each tenant. E-mail addresses are compared regardless of
-// case.
+// Users keeps the users of each tenant. E-mail addresses are case-insensitive.
 type Users interface {
 	// Users returns all users in order of their ids.
 	Users(ctx context.Context, schema string) ([]User, error)
@@ -108,14 +107,14 @@ type Users interface {
 	// ErrExists if the address is taken.
 	CreateUser(ctx context.Context, schema string, u User) (User, error)
 
-	// ImportUsers adds users with their ids and digests, or replaces those of the same id
-	// and address, all of them or none. New ones get a token version of their own; that
-	// of a user whose digest changes or who is disabled rises. ErrExists if an id or an
-	// address is another user's, ErrInvalid if two of the list share one.
+	// ImportUsers adds users with their ids and digests, or replaces those with the same id
+	// and address: all of them or none. New users get a new token version. It is raised
+	// for a user whose digest changes or who is disabled. ErrExists if an id or an address
+	// belongs to another user, ErrInvalid if the list repeats one.
 	ImportUsers(ctx context.Context, schema string, users []User) error
 
 	// DisableUser disables a user and raises the token version, unless the user is
-	// disabled. ErrNotFound if there is none.
+	// disabled already. ErrNotFound if there is none.
 	DisableUser(ctx context.Context, schema, email string) error
 
 	// SetUserToken replaces the digest of the partner token and raises the
@@ -128,40 +127,39 @@ type Variables interface {
 	// Variables returns all variables in the order in which they were imported.
 	Variables(ctx context.Context, schema string) ([]Variable, error)
 
-	// VariablesByField returns the ids of the variables whose varsTs is of form A
-	// with one of these fields. A field is omitted unless exactly one variable has it.
+	// VariablesByField returns the ids of the variables whose varsTs, of form A, names one
+	// of these fields. It omits a field unless exactly one variable has it.
 	VariablesByField(ctx context.Context, schema string, fields []Field) (map[Field]ID, error)
 }
 
 // Diagrams keeps the diagrams of each tenant.
 type Diagrams interface {
-	// Diagram returns a diagram with its objects in order of their ids, each line
-	// with the variable that it is bound to, if that exists. ErrNotFound if there is
-	// no such diagram.
+	// Diagram returns a diagram with its objects in order of their ids. A line includes
+	// the variable that it is bound to, if that exists. ErrNotFound if there is no such
+	// diagram.
 	Diagram(ctx context.Context, schema string, id int64) (Diagram, error)
 
-	// SaveDiagram creates a diagram if d.ID is 0; otherwise it replaces the members of one,
-	// and returns ErrNotFound if that does not exist. It adds or replaces the objects of d,
-	// where an id of 0 means a new one, removes those of deleted that exist, and keeps all
-	// others. A *ConflictError says that an object belongs to another diagram, ErrInvalid
-	// that an object is named twice.
+	// SaveDiagram creates a diagram if d.ID is 0. Otherwise it replaces the members of an
+	// existing one; ErrNotFound if there is none. It adds or replaces the objects of d,
+	// where an id of 0 means a new one, removes those in deleted that exist, and keeps all
+	// others. It returns a *ConflictError if an object belongs to another diagram, and
+	// ErrInvalid if an object is named twice.
 	//
-	// A *StaleError says that d.Version is set and is not the current version. d.SavedBy and
-	// d.SavedAt are kept with the state, unless the save changes nothing. SaveDiagram returns
-	// the current state.
+	// It returns a *StaleError if d.Version is set and is not the current version. d.SavedBy
+	// and d.SavedAt are stored unless the save changes nothing. SaveDiagram returns the
+	// current state.
 	SaveDiagram(ctx context.Context, schema string, d Diagram, deleted Deleted) (DiagramState, error)
 
-	// DiagramStates returns the states of a tenant's diagrams that are kept: the present
-	// one of each and those of up to KeptStates - 1 saves before it, in order of the
-	// diagrams' ids, the newest first.
+	// DiagramStates returns the stored states of all diagrams in order of the diagrams'
+	// ids, the newest first: the current state and up to KeptStates - 1 earlier ones.
 	DiagramStates(ctx context.Context, schema string) ([]DiagramState, error)
 
-	// DiagramState returns a diagram as it was in a version, its lines without their
-	// variables. ErrNotFound if that is not kept.
+	// DiagramState returns an old or the current version of a diagram. Its lines don't
+	// include their variables. ErrNotFound if the version is not stored.
 	DiagramState(ctx context.Context, schema string, id, version int64) (Diagram, error)
 }
 
-// KeptStates is how many states of a diagram are kept.
+// KeptStates is how many states of each diagram are stored.
 const KeptStates = 20
 
 // Access reads menus and the permissions to use them.
@@ -169,12 +167,12 @@ type Access interface {
 	// Menus returns all menu items in order of their ids.
 	Menus(ctx context.Context, schema string) ([]Menu, error)
 
-	// Permissions returns the rows of a user or a profile, of which 0 is none, in
-	// order of their ids.
+	// Permissions returns the rows of a user and of a profile, in order of their ids.
+	// Either may be 0 for none.
 	Permissions(ctx context.Context, schema string, user, profile int64) ([]Permission, error)
 }
 
-// Configuration reads the other settings of a client.
+// Configuration reads the other settings of a tenant.
 type Configuration interface {
 	// NotifyConfig returns the notification configuration, which may be empty.
 	NotifyConfig(ctx context.Context, schema string) (NotifyConfig, error)
@@ -188,31 +186,30 @@ type Contents interface {
 	// Export returns a consistent snapshot.
 	Export(ctx context.Context, schema string) (Content, error)
 
-	// Import adds or replaces the elements of c, diagrams with all their objects,
-	// and keeps all others. Importing the same again changes nothing. The replaced state
-	// of a diagram is kept, as in a save. New variables
-	// and charts follow those of earlier imports; replaced ones share out their old
-	// positions in the order of c. A *ConflictError says that an object belongs to a
-	// diagram that is not in c.
+	// Import adds or replaces the elements of c, diagrams with all their objects, and
+	// keeps all others. A repeated import changes nothing. The replaced state of a diagram
+	// is stored, as in a save. New variables and charts follow those of earlier imports;
+	// replaced ones share their old positions in the order of c. It returns a
+	// *ConflictError if an object belongs to a diagram that is not in c.
 	Import(ctx context.Context, schema string, c Content) error
 }
 
-// Deletes deletes what a tenant has, each atomically. ErrNotFound if it is not there. No id
-// of a deleted user or object is given again.
+// Deletes deletes tenants and their records. Each call is atomic, and returns ErrNotFound if
+// there is nothing to delete. Ids of deleted users and objects are not reused.
 type Deletes interface {
-	// DeleteTenant deletes a tenant with everything that it owns. Its audit rows stay, and
-	// so does its time-series database, of which this store holds but the name. Other calls
-	// for the tenant end before it or find nothing.
+	// DeleteTenant deletes a tenant and its records. Its audit rows stay, and so does its
+	// time-series database. Concurrent calls for the tenant finish first or return
+	// ErrNotFound.
 	DeleteTenant(ctx context.Context, schema string) error
 
 	// DeleteUser deletes a user and the permissions that name the user.
 	DeleteUser(ctx context.Context, schema, email string) error
 
-	// DeleteDiagram deletes a diagram with its objects and all states of it.
+	// DeleteDiagram deletes a diagram with its objects and states.
 	DeleteDiagram(ctx context.Context, schema string, id int64) error
 
-	// DeleteVariable deletes the variable with a key. Lines stay bound to it, and get it
-	// back with the next import of a variable with that key.
+	// DeleteVariable deletes the variable with a key. Lines stay bound to the key, so a
+	// later import of a variable with that key restores them.
 	DeleteVariable(ctx context.Context, schema, key string) error
 
 	// DeleteMenu deletes a menu item and its permissions.
@@ -221,25 +218,25 @@ type Deletes interface {
 
 // Audits is the audit log.
 type Audits interface {
-	// Audit adds a row as a.Clean returns it. Its schema need not be a tenant's: a
+	// Audit adds the row that a.Clean returns. The schema need not be a tenant's, since a
 	// failed login may name anything.
 	Audit(ctx context.Context, a Audit) error
 
 	// LastAudits returns the newest rows of a schema, newest first.
 	LastAudits(ctx context.Context, schema string, limit int) ([]Audit, error)
 
-	// ForgetAudits deletes some rows from before a time, the oldest first, and returns how
+	// ForgetAudits deletes some rows older than before, the oldest first, and returns how
 	// many: 0 once none are left.
 	ForgetAudits(ctx context.Context, before time.Time) (int64, error)
 }
 
-// Writes counts the writes of commands to databases of time series, so that servers know
-// which ones to read again.
+// Writes counts the writes of commands to time-series databases, so that servers know which
+// ones to read again.
 type Writes interface {
-	// Wrote counts a write to a database. ErrInvalid if no tenant could name it.
+	// Wrote counts a write to a database. ErrInvalid if tsName is not a valid ts_name.
 	Wrote(ctx context.Context, tsName string) error
 
-	// Writes returns how many writes were counted of each database.
+	// Writes returns the number of writes to each database.
 	Writes(ctx context.Context) (map[string]int64, error)
 }
 
@@ -265,10 +262,10 @@ type Store interface {
 	// Ping returns ErrUnavailable if the store does not answer.
 	Ping(ctx context.Context) error
 
-	// TryWrite writes about 64 KiB of no meaning. ErrUnavailable if that fails because the
-	// disk is full or the store is read-only.
+	// TryWrite writes about 64 KiB of test data. ErrUnavailable if the disk is full or the
+	// store is read-only.
 	TryWrite(ctx context.Context) error
 
-	// Close closes the store after the calls that are running.
+	// Close waits for running calls and closes the store.
 	Close() error
 }

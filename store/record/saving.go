@@ -14,7 +14,7 @@ type Saving struct {
 	Head    json.RawMessage
 	Rows    []Row
 	Gone    []Ref        // to delete
-	State   DiagramState // to replace if its version is set, then that which is saved
+	State   DiagramState // before Follow the state to replace, if its version is set; then the new state
 }
 
 // Row is an object of a diagram.
@@ -56,7 +56,7 @@ func checkHead(d Diagram) error {
 		return err
 	}
 	for name := range picked {
-		return fmt.Errorf("%w: %s is no other member of a diagram", ErrInvalid, name)
+		return fmt.Errorf("%w: Members contains %s", ErrInvalid, name)
 	}
 	return nil
 }
@@ -75,7 +75,7 @@ func prepareRow(kind Kind, o Object) (Row, error) {
 	return Row{Ref{kind, o.ID}, bound.Text, members}, err
 }
 
-// checkTwice returns ErrInvalid if an object is named twice.
+// checkTwice returns ErrInvalid if an object occurs twice in Refs.
 func (s Saving) checkTwice() error {
 	seen := make(map[Ref]bool, len(s.Rows))
 	for _, r := range s.Refs() {
@@ -87,7 +87,7 @@ func (s Saving) checkTwice() error {
 	return nil
 }
 
-// Refs returns the objects with an id, to write or to delete.
+// Refs returns the existing objects to write or delete.
 func (s Saving) Refs() []Ref {
 	refs := slices.Clone(s.Gone)
 	for _, r := range s.Rows {
@@ -108,10 +108,10 @@ func (s Saving) Check(owners map[Ref]int64) error {
 	return nil
 }
 
-// Follow completes the state of a checked saving: its version is the one after that of
-// prior, the diagram that it replaces, nil for a new one. If the saving changes nothing its
-// state becomes that of prior. replace says that objects which it does not name are removed.
-// A *StaleError says that the caller meant to replace another version.
+// Follow sets the state of a checked saving. prior is the diagram that it replaces, nil for a
+// new one. The version is the one after prior's; if nothing changes, the state is prior's.
+// replace says that unnamed objects are removed. A *StaleError says that the caller meant to
+// replace another version.
 func (s *Saving) Follow(prior *Diagram, replace bool) error {
 	switch {
 	case prior == nil:
@@ -154,9 +154,8 @@ func (s Saving) New() int64 {
 	return n
 }
 
-// Assign assigns ids from next on to the new objects and returns the next free one.
-// taken returns the ids of any kind in [from, to) that are in use, since callers may
-// have chosen ids ahead of next.
+// Assign gives new objects ids from next on, and returns the next free one. taken returns the
+// ids of any kind in [from, to) that are in use: callers may choose ids ahead of next.
 func (s Saving) Assign(next int64, taken func(from, to int64) ([]int64, error)) (int64, error) {
 	used := map[int64]bool{}
 	for _, r := range s.Rows {

@@ -5,17 +5,16 @@ import (
 	"fmt"
 )
 
-// Secrets keeps secrets that several servers share. The caller encrypts those that a copy of
-// the records must not reveal: see package vault.
+// Secrets keeps secrets that several servers share. The caller encrypts them where a copy of
+// the records must not reveal them: see package vault.
 type Secrets interface {
 	// Secret returns the value with a name. ErrNotFound if there is none.
 	Secret(ctx context.Context, name string) ([]byte, error)
 
-	// CreateSecret stores a value under a name, unless there is one, and returns the one
-	// that is stored.
+	// CreateSecret stores a value unless the name has one, and returns the stored value.
 	CreateSecret(ctx context.Context, name string, value []byte) ([]byte, error)
 
-	// ReplaceSecret replaces old by value, and reports whether old was stored.
+	// ReplaceSecret replaces old with value, and reports whether old was stored.
 	ReplaceSecret(ctx context.Context, name string, old, value []byte) (bool, error)
 }
 
@@ -28,9 +27,9 @@ const (
 func ValidSecret(name string, value []byte) error {
 	switch {
 	case name == "" || len(name) > maxSecretName:
-		return fmt.Errorf("%w: the name of a secret has %d bytes, not 1 to %d", ErrInvalid, len(name), maxSecretName)
+		return fmt.Errorf("%w: the name of a secret must have 1 to %d bytes, not %d", ErrInvalid, maxSecretName, len(name))
 	case len(value) == 0 || len(value) > maxSecret:
-		return fmt.Errorf("%w: a secret has %d bytes, not 1 to %d", ErrInvalid, len(value), maxSecret)
+		return fmt.Errorf("%w: a secret must have 1 to %d bytes, not %d", ErrInvalid, maxSecret, len(value))
 	}
 	return text("name", name)
 }

@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// Tenant is a client: a schema of records and a database of time series.
+// Tenant is a customer with a schema of records and a time-series database.
 type Tenant struct {
 	Schema   string   `json:"schemaName"`
 	TsName   string   `json:"ts_name"`
 	Settings Settings `json:"settings"`
 }
 
-// Settings are a tenant's settings. The reader chooses the defaults of zero members.
+// Settings are a tenant's settings. The caller chooses defaults for zero values.
 type Settings struct {
 	TimeLayout  string   `json:"timeLayout,omitempty"`  // of the time text of a series point
 	TimeZone    string   `json:"timeZone,omitempty"`    // IANA name
@@ -43,8 +43,8 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	return err
 }
 
-// Age is a time.Duration that is text in the longest unit of which it is a multiple:
-// years of 365 days, weeks, days or hours, like 2y, 6w, 90d and 36h. Zero is no text.
+// Age is a time.Duration whose text is a whole number of the largest unit that fits: years of
+// 365 days, weeks, days or hours, like 2y, 6w, 90d and 36h. Zero is the empty text.
 type Age time.Duration
 
 // ages are the units, longest first.
@@ -66,7 +66,7 @@ func (a Age) String() string {
 // MarshalText implements encoding.TextMarshaler.
 func (a Age) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
 
-// UnmarshalText implements encoding.TextUnmarshaler. It takes up to 200 years.
+// UnmarshalText implements encoding.TextUnmarshaler. It accepts up to 200 years.
 func (a *Age) UnmarshalText(text []byte) error {
 	if len(text) == 0 || string(text) == "0" {
 		*a = 0
@@ -102,7 +102,7 @@ type User struct {
 	Profile  int64  `json:"profile,omitempty"` // 0 for none
 	Admin    bool   `json:"admin"`
 	Disabled bool   `json:"disabled"`
-	// TokenVersion rises when tokens of the user have to become invalid.
+	// TokenVersion is raised to invalidate the user's tokens.
 	TokenVersion int64 `json:"tokenVersion"`
 	// TokenDigest is the digest of the partner token, empty if there is none.
 	TokenDigest []byte `json:"-"`
@@ -122,19 +122,18 @@ func (u User) Validate() error {
 	case strings.TrimSpace(u.Email) != u.Email || !strings.Contains(u.Email, "@") || len(u.Email) > maxEmail:
 		return fmt.Errorf("%w: %.80q is not an e-mail address", ErrInvalid, u.Email)
 	case u.Profile < 0:
-		return fmt.Errorf("%w: profile %d is below zero", ErrInvalid, u.Profile)
+		return fmt.Errorf("%w: profile %d is negative", ErrInvalid, u.Profile)
 	}
 	return text("email", u.Email)
 }
 
-const maxUser = 1 << 53 // which JSON keeps everywhere
+const maxUser = 1 << 53 // exact in every JSON decoder
 
-// ValidateUsers reports why users can't be imported: each has an id and an address of its
-// own.
+// ValidateUsers reports why users can't be imported. Their ids and addresses must be unique.
 func ValidateUsers(users []User) error {
 	err := unique("users", len(users), func(i int) (int64, error) {
 		if id := users[i].ID; id < 1 || id > maxUser {
-			return 0, fmt.Errorf("%w: id %d is not in 1 to %d", ErrInvalid, id, int64(maxUser))
+			return 0, fmt.Errorf("%w: id %d is not between 1 and %d", ErrInvalid, id, int64(maxUser))
 		}
 		return users[i].ID, users[i].Validate()
 	})
@@ -148,7 +147,7 @@ func ValidateUsers(users []User) error {
 type Audit struct {
 	Time    time.Time `json:"time"`
 	Schema  string    `json:"schema"`
-	User    string    `json:"user"`   // e-mail address, as it was given
+	User    string    `json:"user"`   // e-mail address as received
 	Action  string    `json:"action"` // login, save, publish
 	Target  string    `json:"target"` // diagram, topic
 	Address string    `json:"address"`
@@ -158,8 +157,8 @@ type Audit struct {
 
 const maxAudit = 1024 // bytes of each text
 
-// Clean returns a row that can be stored: the time in UTC and microseconds, texts
-// shortened and made valid.
+// Clean returns a row that can be stored: it truncates the time to microseconds in UTC, and
+// shortens and repairs texts.
 func (a Audit) Clean() Audit {
 	a.Time = a.Time.UTC().Truncate(time.Microsecond)
 	for _, s := range []*string{&a.Schema, &a.User, &a.Action, &a.Target, &a.Address, &a.Request} {

@@ -13,11 +13,11 @@ type Variable struct {
 	Type     string          `json:"type"`
 	Calc     bool            `json:"calc"`
 	Equation *string         `json:"equation"`
-	Status   bool            `json:"status"` // true where JSON does not say
+	Status   bool            `json:"status"` // true if absent in JSON
 	VarsTs   json.RawMessage `json:"varsTs"` // an object of form A or B
 }
 
-// Bound is what a line contains of the variable that it is bound to.
+// Bound is the part of a variable that its lines include.
 type Bound struct {
 	Name   string          `json:"name"`
 	Unit   *string         `json:"unit"`
@@ -30,7 +30,7 @@ type Field struct {
 	Field       string
 }
 
-// UnmarshalJSON implements json.Unmarshaler. It fills in the defaults.
+// UnmarshalJSON implements json.Unmarshaler. It sets the defaults of absent members.
 func (v *Variable) UnmarshalJSON(data []byte) error {
 	type plain Variable
 	p := plain{Type: "number", Status: true}
@@ -41,8 +41,8 @@ func (v *Variable) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Field returns the measurement and field of a varsTs of form A; of form B the
-// zero Field.
+// Field returns the measurement and field of a varsTs of form A, and the zero Field for
+// form B.
 func (v Variable) Field() Field {
 	picked, _, err := split(v.VarsTs, "measurement", "field")
 	if err != nil {

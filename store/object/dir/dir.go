@@ -101,7 +101,7 @@ func (s *Store) present() error {
 	case err != nil:
 		return err
 	case !fi.IsDir():
-		return fmt.Errorf("%w: %s is no folder", object.ErrNoStore, s.root)
+		return fmt.Errorf("%w: %s is not a folder", object.ErrNoStore, s.root)
 	}
 	return nil
 }
@@ -116,7 +116,7 @@ func (s *Store) Get(ctx context.Context, key string) (_ io.ReadCloser, _ object.
 }
 
 func (s *Store) GetRange(ctx context.Context, key, etag string, offset, length int64) (_ io.ReadCloser, err error) {
-	defer s.explain("get a part of", key, &err)
+	defer s.explain("get part of", key, &err)
 	f, info, err := s.read(ctx, key)
 	if err != nil {
 		return nil, err

@@ -39,7 +39,7 @@ func translate(err error) error {
 	case errors.Is(err, syscall.EROFS):
 		return fmt.Errorf("%w: %w", fs.ErrPermission, bare)
 	case isNotFolder(err):
-		return fmt.Errorf("%w: a part of its path is an object", object.ErrBadKey)
+		return fmt.Errorf("%w: part of its path is an object", object.ErrBadKey)
 	case isTooLong(err):
 		return fmt.Errorf("%w: %w", object.ErrBadKey, bare)
 	case errors.Is(bare, fs.ErrNotExist):

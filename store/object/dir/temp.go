@@ -104,7 +104,7 @@ func (s *Store) Now(context.Context) (time.Time, error) {
 		return time.Now(), nil // nothing was written yet
 	}
 	if err != nil {
-		return time.Time{}, fmt.Errorf("the time of the store: %w", translate(err))
+		return time.Time{}, fmt.Errorf("read the store's time: %w", translate(err))
 	}
 	defer root.Close()
 	name := clockPrefix + rand.Text()
@@ -116,7 +116,7 @@ func (s *Store) Now(context.Context) (time.Time, error) {
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return time.Time{}, fmt.Errorf("the time of the store: %w", translate(err))
+		return time.Time{}, fmt.Errorf("read the store's time: %w", translate(err))
 	}
 	return info.ModTime(), nil
 }

@@ -73,7 +73,7 @@ func (s *Store) Swap(ctx context.Context, key, etag string, data []byte, _ objec
 
 func swappable(data []byte) error {
 	if len(data) > object.MaxSwap {
-		return fmt.Errorf("%d bytes are too many to swap, at most %d", len(data), object.MaxSwap)
+		return fmt.Errorf("%d bytes are too many to swap; at most %d are allowed", len(data), object.MaxSwap)
 	}
 	return nil
 }
@@ -87,9 +87,9 @@ func vacant(root *os.Root, key string) error {
 	case err != nil:
 		return err
 	case fi.IsDir():
-		return fmt.Errorf("%w: a folder of that name stands there", object.ErrBadKey)
+		return fmt.Errorf("%w: a folder has that name", object.ErrBadKey)
 	case !fi.Mode().IsRegular():
-		return fmt.Errorf("%w: something that is no regular file stands there", object.ErrBadKey)
+		return fmt.Errorf("%w: something other than a regular file has that name", object.ErrBadKey)
 	}
 	return fs.ErrExist
 }

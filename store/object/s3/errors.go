@@ -20,11 +20,11 @@ import (
 
 var (
 	// errRefused says that the condition of a write did not hold.
-	errRefused = errors.New("the condition of the write does not hold")
+	errRefused = errors.New("the condition does not hold")
 	// errRejected says that the server refused the request.
-	errRejected = errors.New("the server refuses the request")
+	errRejected = errors.New("the server refused the request")
 	// errUnlike means that the response is not from an S3 server.
-	errUnlike = errors.New("the endpoint does not answer like S3")
+	errUnlike = errors.New("the endpoint does not answer like an S3 server")
 )
 
 // sourceError marks an error of the reader that Create reads from, which is returned
@@ -62,7 +62,7 @@ func (s *Store) translate(err error) error {
 		return s.answered(answer)
 	}
 	if certificate, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		return fmt.Errorf("%s: the server is not to be trusted: %w", s.endpoint, certificate.Err)
+		return fmt.Errorf("%s: the server's certificate is not trusted: %w", s.endpoint, certificate.Err)
 	}
 	if isMalformed(err) {
 		return fmt.Errorf("%s: %w", s.place(), errUnlike)

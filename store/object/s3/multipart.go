@@ -28,7 +28,7 @@ const (
 
 func uploadable(size int64) error {
 	if size < 0 || size > 10_000*partSize {
-		return fmt.Errorf("an object of %d bytes can't be uploaded, at most %d", size, 10_000*partSize)
+		return fmt.Errorf("an object of %d bytes can't be uploaded; at most %d are allowed", size, 10_000*partSize)
 	}
 	return nil
 }

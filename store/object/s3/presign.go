@@ -26,7 +26,7 @@ func OpenPresigner(rawURL, endpoint string, limits Limits) (object.Presigner, er
 	}
 	if endpoint != "" {
 		if loc.endpoint, err = parseEndpoint(endpoint); err == nil && loc.region == "" {
-			err = errors.New("addresses there can't be signed without region=REGION in the storage url")
+			err = errors.New("signing addresses for it needs region=REGION in the storage url")
 		}
 	}
 	if err != nil {

@@ -42,7 +42,7 @@ func (s *Store) get(ctx context.Context, key string) (io.ReadCloser, object.Info
 }
 
 func (s *Store) GetRange(ctx context.Context, key, etag string, offset, length int64) (_ io.ReadCloser, err error) {
-	defer s.explain(ctx, "get a part of", key, &err, object.ErrChanged)
+	defer s.explain(ctx, "get part of", key, &err, object.ErrChanged)
 	if err := object.ValidKey(key); err != nil {
 		return nil, err
 	}
@@ -162,7 +162,7 @@ func (s *Store) bucketFirst(ctx context.Context, err error) error {
 
 // Now makes a request unless another one was answered in the last seconds.
 func (s *Store) Now(ctx context.Context) (_ time.Time, err error) {
-	defer s.explain(ctx, "tell the time of", "", &err, nil)
+	defer s.explain(ctx, "read", "the store's time", &err, nil)
 	now, ok := s.wire.now()
 	if ok {
 		return now, nil

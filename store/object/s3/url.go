@@ -43,7 +43,7 @@ func parse(raw string) (location, error) {
 	case u.Scheme != "s3" || u.Opaque != "" || u.Fragment != "":
 		return location{}, errors.New("it is not of the form s3://bucket/prefix?endpoint=https://host")
 	case s3utils.CheckValidBucketNameStrict(u.Host) != nil || strings.Contains(u.Host, ":"):
-		return location{}, errors.New("the part after s3:// is not the name of a bucket")
+		return location{}, errors.New("the part after s3:// is not a bucket name")
 	}
 	loc := location{bucket: u.Host}
 	if loc.prefix, err = parsePrefix(u.Path); err != nil {
@@ -68,12 +68,12 @@ func parsePrefix(path string) (string, error) {
 func (l *location) parseQuery(raw string) error {
 	query, err := url.ParseQuery(raw)
 	if err != nil {
-		return errors.New("its parameters can't be read")
+		return errors.New("its parameters can't be parsed")
 	}
 	endpoint := "https://s3.amazonaws.com"
 	for name, values := range query {
 		if len(values) > 1 {
-			return errors.New("it has a parameter twice")
+			return errors.New("it repeats a parameter")
 		}
 		switch name {
 		case "endpoint":

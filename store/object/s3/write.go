@@ -74,7 +74,7 @@ func (s *Store) Swap(ctx context.Context, key, etag string, data []byte, attrs o
 func swappable(etag string, data []byte) error {
 	switch {
 	case len(data) > object.MaxSwap:
-		return fmt.Errorf("%d bytes are too many to swap, at most %d", len(data), object.MaxSwap)
+		return fmt.Errorf("%d bytes are too many to swap; at most %d are allowed", len(data), object.MaxSwap)
 	case etag == "*":
 		return object.ErrChanged // in a header it would match any
 	}
@@ -120,7 +120,7 @@ func (s *Store) verify(ctx context.Context, key, written string, size int64, sum
 	}
 	switch {
 	case isCode(err, "NoSuchKey"):
-		return object.Info{}, fmt.Errorf("%w: it accepted them and has lost them", object.ErrCorrupt)
+		return object.Info{}, fmt.Errorf("%w: the store accepted the object and lost it", object.ErrCorrupt)
 	case err != nil:
 		return object.Info{}, err
 	case o.Size != size || stored != sum:

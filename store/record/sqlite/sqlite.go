@@ -68,7 +68,7 @@ func (s *Store) TryWrite(ctx context.Context) error {
 		return sqlstore.Translate(ctx, s, err)
 	}
 	if err := s.Room(); err != nil {
-		return fmt.Errorf("try a write of records: %w: %w", record.ErrUnavailable, err)
+		return fmt.Errorf("write test data to records: %w: %w", record.ErrUnavailable, err)
 	}
 	return nil
 }

@@ -47,7 +47,7 @@ func (s fleet) Queue(ctx context.Context, channel string, upTo uint64, messages 
 
 func (s fleet) Claim(ctx context.Context, now, again time.Time, limit int) ([]record.Message, error) {
 	if limit <= 0 {
-		return nil, fmt.Errorf("claim messages: %w: %d of them", record.ErrInvalid, limit)
+		return nil, fmt.Errorf("claim messages: %w: a limit of %d", record.ErrInvalid, limit)
 	}
 	claimed, err := list(ctx, s.core, central("claim messages", Write), scan(func(m *record.Message) []any {
 		return []any{&m.ID, micros(&m.Made), &m.Tries, &m.Body}

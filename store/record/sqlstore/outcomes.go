@@ -71,7 +71,7 @@ func (s fleet) Crowds(ctx context.Context, r record.Round, now time.Time, ages [
 
 func (s fleet) Refuse(ctx context.Context, channel, version string, at time.Time) error {
 	if at.IsZero() || !record.Storable(channel) || !record.Storable(version) {
-		return fmt.Errorf("refuse a client: %w: at %s", record.ErrInvalid, at)
+		return fmt.Errorf("refuse a client: %w: channel %.80q, version %.80q at %s", record.ErrInvalid, channel, version, at)
 	}
 	_, err := s.exec(ctx, central("refuse a client", Write),
 		`INSERT INTO tsmon.samples AS s (channel, version, level, below, of_network, refused) VALUES ($1, $2, 0, $3, 0, $4)

@@ -13,7 +13,7 @@ const sampled = `client < coalesce((SELECT below FROM tsmon.samples WHERE channe
 
 func (s fleet) Bound(ctx context.Context, channel, version string, most int, known record.Sample) (record.Sample, error) {
 	if most <= 0 || !record.Storable(channel) || !record.Storable(version) {
-		return record.Sample{}, fmt.Errorf("bound clients: %w: %d clients", record.ErrInvalid, most)
+		return record.Sample{}, fmt.Errorf("bound a sample: %w: at most %d clients of channel %.80q, version %.80q", record.ErrInvalid, most, channel, version)
 	}
 	b := s.bounding(channel, version)
 	sample, sizes, err := b.look(ctx)
@@ -35,7 +35,7 @@ func (s fleet) Sweep(ctx context.Context, channel, version string) error {
 	var sample record.Sample
 	var batch Batch
 	b.queueSample(&batch, &sample)
-	err := b.send(ctx, central("look at a sample", Read), &batch)
+	err := b.send(ctx, central("read a sample", Read), &batch)
 	if err == nil {
 		err = b.remove(ctx, `SELECT client FROM tsmon.`+b.table+` WHERE `+b.where+` AND client >= $3`, sample.Level.Below())
 	}
@@ -76,7 +76,7 @@ func (b *bounding) look(ctx context.Context) (sample record.Sample, sizes []int,
 	} else {
 		batch.Query(func(row Scanner) error { return row.Scan(&sample.Rows) }, count, args...)
 	}
-	err = b.send(ctx, central("look at a sample", Read), &batch)
+	err = b.send(ctx, central("read a sample", Read), &batch)
 	for i, n := range sizes {
 		if sample.OfNetwork > 0 { // the others wait for Sweep
 			sizes[i] = min(n, sample.OfNetwork)

@@ -69,7 +69,7 @@ type Walk struct {
 
 // ErrLocked is the record.ErrUnavailable of a transaction that failed because another one
 // holds a lock.
-var ErrLocked = fmt.Errorf("%w: others use what it needs", record.ErrUnavailable)
+var ErrLocked = fmt.Errorf("%w: another transaction holds a lock", record.ErrUnavailable)
 
 // Tx is a transaction.
 type Tx interface {
@@ -206,7 +206,7 @@ func (s *Store) Ping(ctx context.Context) error {
 func (s *Store) TryWrite(ctx context.Context) error {
 	filler := make([]byte, 64<<10)
 	rand.Read(filler) // never fails
-	_, err := s.exec(ctx, central("try a write of records", Write),
+	_, err := s.exec(ctx, central("write test data to records", Write),
 		`INSERT INTO tsmon.room (id, filler) VALUES (1, $1) ON CONFLICT (id) DO UPDATE SET filler = excluded.filler`, filler)
 	return err
 }
@@ -271,7 +271,7 @@ func (s *core) find(ctx context.Context, c call) error {
 	}
 	_, err := one(ctx, s, central(c.what, Read), scanTenant, selectTenant, c.schema)
 	if errors.Is(err, record.ErrNotFound) {
-		return fmt.Errorf("%s: %w: there is no such tenant", c.what, record.ErrNotFound)
+		return fmt.Errorf("%s: tenant %w", c.what, record.ErrNotFound)
 	}
 	if err == nil {
 		s.known.Store(c.schema, true)

@@ -52,7 +52,7 @@ func (s tenants) CreateTenant(ctx context.Context, t record.Tenant) error {
 		return err
 	}
 	if len(found) != 1 || found[0] != t {
-		return fmt.Errorf("%s: %w with another ts_name or other settings", what, record.ErrExists)
+		return fmt.Errorf("%s: %w with a different ts_name or settings", what, record.ErrExists)
 	}
 	return nil
 }
@@ -135,7 +135,7 @@ func (s tenants) CreateUser(ctx context.Context, schema string, u record.User) (
 	case err != nil:
 		return record.User{}, err
 	case len(created) == 0:
-		return record.User{}, fmt.Errorf("create user of %s: %s is %w", schema, u.Email, record.ErrExists)
+		return record.User{}, fmt.Errorf("create user of %s: %s %w", schema, u.Email, record.ErrExists)
 	}
 	return created[0], nil
 }
@@ -186,9 +186,9 @@ func mergeUsers(have, users []record.User) ([]record.User, error) {
 		old, replaces := byID[u.ID]
 		switch owner, taken := byKey[key]; {
 		case taken && owner != u.ID:
-			return nil, fmt.Errorf("users[%d]: %s is the user %d: %w", i, u.Email, owner, record.ErrExists)
+			return nil, fmt.Errorf("users[%d]: user %d with the address %s %w", i, owner, u.Email, record.ErrExists)
 		case replaces && record.EmailKey(old.Email) != key:
-			return nil, fmt.Errorf("users[%d]: the user %d is %s: %w", i, u.ID, old.Email, record.ErrExists)
+			return nil, fmt.Errorf("users[%d]: user %d with the address %s %w", i, u.ID, old.Email, record.ErrExists)
 		case !replaces:
 			merged[i].TokenVersion = newTokenVersion()
 		default:

@@ -1,11 +1,11 @@
 // Package vault keeps secrets of servers in the records, encrypted with an outer secret that
-// is not in the records, so that a copy of the records reveals none of them.
+// is not in the records. A copy of the records reveals none of them.
 //
 // A value is sealed with AES-256-GCM, with a random nonce and the name of the row as
 // additional data, under a key that HKDF-SHA256 derives from the outer secret. It begins
 // with the format (one byte, 1) and the id of the key (eight bytes). With several outer
-// secrets the first seals and all of them open, so that servers can change theirs while they
-// run: put the new one first everywhere, call Renew for each row, then remove the old one.
+// secrets the first seals and all of them open, so the outer secret can be changed while
+// servers run: put the new one first everywhere, call Renew for each row, then remove the old.
 package vault
 
 import (
@@ -21,11 +21,11 @@ import (
 	"tsmon/store/record"
 )
 
-// ErrSealed says that no outer secret opens a value, because another one has sealed it or
-// because the value was changed.
-var ErrSealed = errors.New("sealed with another secret than TSMON_SECRET, or changed")
+// ErrSealed says that no outer secret opens a value: it was sealed with another one, or was
+// changed.
+var ErrSealed = errors.New("sealed with a secret other than TSMON_SECRET, or was changed")
 
-// MinSecret is the least length of an outer secret, in bytes.
+// MinSecret is the minimum length of an outer secret, in bytes.
 const MinSecret = 32
 
 const (
@@ -50,7 +50,7 @@ func New(records record.Secrets, secrets []string) (*Vault, error) {
 	v := &Vault{records: records}
 	for i, secret := range secrets {
 		if len(secret) < MinSecret {
-			return nil, fmt.Errorf("secret %d has less than %d characters", i+1, MinSecret)
+			return nil, fmt.Errorf("secret %d has fewer than %d bytes", i+1, MinSecret)
 		}
 		derived, err := hkdf.Key(sha256.New, []byte(secret), nil, "tsmon vault 1", 32+idSize)
 		if err != nil {
@@ -67,7 +67,7 @@ func New(records record.Secrets, secrets []string) (*Vault, error) {
 		v.keys = append(v.keys, sealer{aead, append([]byte{format}, derived[32:]...)})
 	}
 	if len(v.keys) == 0 {
-		return nil, errors.New("there is no secret")
+		return nil, errors.New("no secret is set")
 	}
 	return v, nil
 }
@@ -108,7 +108,7 @@ func (r Row) Get(ctx context.Context) ([]byte, error) {
 	return text, err
 }
 
-// Create stores a value, unless there is one, and returns the one that is stored.
+// Create stores a value unless there is one, and returns the stored value.
 func (r Row) Create(ctx context.Context, text []byte) ([]byte, error) {
 	if kept, err := r.Get(ctx); !errors.Is(err, record.ErrNotFound) {
 		return kept, err
@@ -124,7 +124,7 @@ func (r Row) Create(ctx context.Context, text []byte) ([]byte, error) {
 // maxTries bounds the attempts to replace a value while others replace it.
 const maxTries = 10
 
-var errBusy = errors.New("others change the same secret at the moment")
+var errBusy = errors.New("others are changing the secret")
 
 // Replace replaces the value by the result of change, which it may call several times.
 func (r Row) Replace(ctx context.Context, change func(text []byte) ([]byte, error)) error {
@@ -151,7 +151,7 @@ func (r Row) replace(ctx context.Context, change func(text []byte, by sealer) ([
 	return fmt.Errorf("%w: %s", errBusy, r.name)
 }
 
-// Renew seals the value with the first outer secret, if another one has sealed it. It does
+// Renew seals the value with the first outer secret if it was sealed with another. It does
 // nothing if there is no value.
 func (r Row) Renew(ctx context.Context) (renewed bool, err error) {
 	err = r.replace(ctx, func(text []byte, by sealer) ([]byte, error) {
