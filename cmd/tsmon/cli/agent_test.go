@@ -53,7 +53,7 @@ func TestAgents(t *testing.T) {
 		}, keys: []string{signer.Public().String()}, noKey: true, text: "holds no key, or is locked (ssh-add -X)"},
 		// follows: unlock the agent with `ssh-add -X`, confirm when it asks, or touch the token when it blinks; then run the same command again
 		"refuses": {agent: func(t *testing.T) agent.Agent { return refusing{with(t)} }, keys: []string{signer.Public().String()},
-			text: "has the key " + signer.Public().Fingerprint() + ", and refuses to sign with it", hint: "unlock the agent with `ssh-add -X`"},
+			text: "has the key " + signer.Public().Fingerprint() + ", but refuses to sign with it", hint: "unlock the agent with `ssh-add -X`"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			folder, err := os.MkdirTemp("", "agent") // the path of a socket has 108 bytes at the most

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Ask writes a question and returns the line that answers it, without spaces
-// around it. An interrupt ends the wait; the read itself ends with the process.
+// Ask writes a question and returns the answer, a line without the spaces around it. An interrupt
+// ends the wait; the read itself ends with the process.
 func Ask(ctx context.Context, in io.Reader, out io.Writer, prompt string) (string, error) {
 	fmt.Fprint(out, prompt)
 	line, err := await(ctx, func() (string, error) { return readLine(in) })
@@ -37,7 +37,7 @@ func await[T any](ctx context.Context, f func() (T, error)) (T, error) {
 // maxAnswer bounds an answer, in bytes.
 const maxAnswer = 4096
 
-// readLine reads up to a line break, and no byte of what follows.
+// readLine reads up to a line break, and nothing after it.
 func readLine(in io.Reader) (string, error) {
 	var line []byte
 	for one := make([]byte, 1); len(line) < maxAnswer; {

@@ -1,6 +1,6 @@
-// Package cli holds what all commands of tsmon share: streams, the flags that
-// every command has, the configuration and the stores and keys that it names,
-// results on stdout, messages on stderr, and the exit code and hint of an error.
+// Package cli holds what the commands of tsmon share: streams, common flags, the configuration
+// with its stores and keys, results on stdout, messages on stderr, and the exit codes and hints
+// of errors.
 //
 // stdout carries data only; everything for people goes to stderr. With --json,
 // results, errors and warnings are JSON.
@@ -14,11 +14,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/user"
 	"slices"
 	"strings"
 	"time"
-
-	"os/user"
 
 	"github.com/spf13/cobra"
 
@@ -39,7 +38,7 @@ type App struct {
 	ConfigPath  string
 	JSON, Quiet bool
 
-	progress *Progress // of the files that the command reads, until it prints its result
+	progress *Progress // nil once the command prints its result
 }
 
 // New returns an App on the streams and the environment of the process.
@@ -50,8 +49,8 @@ func New() *App {
 	}
 }
 
-// Run executes the command that args name and returns the exit code. A result
-// that can't be written to stdout is a failure, too.
+// Run executes the command in args and returns the exit code. It fails if the result can't be
+// written to stdout.
 func (a *App) Run(ctx context.Context, root *cobra.Command, args []string) int {
 	out := &checkedWriter{Writer: a.Stdout}
 	a.Stdout = out
@@ -67,12 +66,11 @@ func (a *App) Run(ctx context.Context, root *cobra.Command, args []string) int {
 	if err == nil {
 		return ExitDone
 	}
-	a.JSON = a.JSON || slices.Contains(args, "--json") // an error before it was parsed
+	a.JSON = a.JSON || slices.Contains(args, "--json") // in case parsing failed before it
 	return a.report(err)
 }
 
-// Who returns the name that a channel's log records: the actor of a CI run, else
-// user and machine.
+// Who returns the name for a channel's log: the actor of a CI run, or else USER@HOST.
 func (a *App) Who() string {
 	for _, name := range []string{"GITHUB_ACTOR", "GITLAB_USER_LOGIN"} {
 		if actor := a.Variable(name); actor != "" {
@@ -100,7 +98,7 @@ func (a *App) Variable(name string) string {
 	return ""
 }
 
-// RandomText returns 256 random bits as text that can be part of a URL.
+// RandomText returns 256 random bits as URL-safe text.
 func RandomText() string {
 	random := make([]byte, 32)
 	rand.Read(random) // never fails
@@ -130,7 +128,7 @@ func (a *App) OpenInput(path string, p *Progress) (io.ReadCloser, error) {
 	return &countedFile{file, path, info.Size(), p}, nil
 }
 
-// ReadInput reads the beginning of a file, or of stdin for "-".
+// ReadInput reads at most the first most bytes of a file, or of stdin for "-".
 func (a *App) ReadInput(path string, most int64) ([]byte, error) {
 	input, err := a.OpenInput(path, nil)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 // clientsTime bounds how long a command waits for the records of the servers.
 const clientsTime = 5 * time.Second
 
-// Seen returns the newest entry that servers have seen of a channel's log, from the configured
-// records; the zero value if they have none, or if there are no records on this machine.
+// Seen returns the newest entry of a channel's log that servers have seen, according to the
+// records. It is zero if they contain none, or if there are no records on this machine.
 func Seen(ctx context.Context, c *config.Config, channel string) (seen channels.Position, err error) {
 	ctx, cancel := context.WithTimeout(ctx, clientsTime)
 	defer cancel()

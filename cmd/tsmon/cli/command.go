@@ -111,8 +111,8 @@ func flagError(cmd *cobra.Command, err error) error {
 // NoArgs refuses arguments.
 var NoArgs = Args(0, 0, "no arguments")
 
-// Args checks the number of arguments, which what describes, such as "one
-// SCHEMA". most below zero means any number.
+// Args checks the number of arguments. what describes them in the error, such as "one SCHEMA". A
+// negative most means any number.
 func Args(least, most int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < least || most >= 0 && len(args) > most {

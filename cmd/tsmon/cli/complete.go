@@ -18,10 +18,9 @@ import (
 // completion implements shell completion.
 type completion struct{ *App }
 
-// complete adds completion to a command and all below it, by the placeholders in
-// its usage line and in its flags' descriptions: CHANNEL, SCHEMA and VERSION
-// become names that exist, FILE and the like files, everything else nothing.
-// A command may have completion of its own.
+// complete adds completion to a command and its subcommands, by the placeholders in the usage
+// line and in the flags' descriptions. CHANNEL, SCHEMA and VERSION complete to existing names,
+// FILE and the like to files, all others to nothing. Completion that is set already stays.
 func (a completion) complete(cmd *cobra.Command) {
 	if cmd.ValidArgsFunction == nil {
 		cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
@@ -33,7 +32,7 @@ func (a completion) complete(cmd *cobra.Command) {
 		if f.Name == "version" {
 			name = "" // a name that does not exist yet
 		}
-		// It fails for a flag that has a completion already.
+		// It fails if the flag has completion already.
 		_ = cmd.RegisterFlagCompletionFunc(f.Name, func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 			return a.candidates(cmd, name)
 		})
@@ -124,8 +123,8 @@ func (a *App) LocalRecords(ctx context.Context, f func(record.Store) error) erro
 
 const completionTimeout = 3 * time.Second
 
-// versions lists the releases of the store, newest first; where a flag names a
-// channel, those that it has shown.
+// versions lists the releases of the store, newest first. If a flag names a channel, it lists
+// only the versions that the channel has shown.
 func (a completion) versions(cmd *cobra.Command) ([]string, error) {
 	ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
 	defer cancel()

@@ -19,8 +19,7 @@ import (
 	"tsmon/store/record"
 )
 
-// Load reads the configuration and checks it by the rules of the packages that
-// use it.
+// Load reads the configuration and checks it by the rules of the packages that use it.
 func (a *App) Load() (*config.Config, error) {
 	i := config.Inspect(a.ConfigPath, a.Environ)
 	if len(i.Mistakes) == 0 {
@@ -55,7 +54,7 @@ func (a *App) Inspect(ctx context.Context) *config.Inspection {
 	return i
 }
 
-// checkChannels returns a mistake for each setting of channels that their packages refuse.
+// checkChannels returns a mistake for each invalid setting of a channel.
 func checkChannels(c *config.Config) (found config.Mistakes) {
 	add := func(setting, shown string, err error) {
 		found = append(found, config.Mistake{Setting: setting, Text: shown + ": " + err.Error(), Mend: HintFor(err)})
@@ -90,8 +89,8 @@ func checkChannels(c *config.Config) (found config.Mistakes) {
 
 const guardHint = "write it like {failures: 2%, networks: 3}"
 
-// checkKeys returns a mistake for each trusted key that can't be read or is no
-// public key. It quotes none of them, in case one is private.
+// checkKeys returns a mistake for each trusted key that can't be read or is not a public key. It
+// never quotes a key, which may be private.
 func checkKeys(c *config.Config) (found config.Mistakes) {
 	for n, key := range c.TrustedKeys {
 		text, err := trustedText(key)
@@ -113,7 +112,7 @@ func checkKeys(c *config.Config) (found config.Mistakes) {
 	return found
 }
 
-// Guards returns the guards of the channels, which judge releases by these records.
+// Guards returns the guards of the channels. They judge releases by the given records.
 func Guards(c *config.Config, records record.Store, now func() time.Time) *fleet.Guards {
 	all := map[string]fleet.Guard{}
 	for name, channel := range c.Channels {
@@ -122,7 +121,7 @@ func Guards(c *config.Config, records record.Store, now func() time.Time) *fleet
 	return &fleet.Guards{Guards: all, Default: GuardOf(config.Channel{}), Records: records, Now: now}
 }
 
-// GuardOf returns the guard of a channel, by default for what is not set.
+// GuardOf returns the guard of a channel, with defaults.
 func GuardOf(channel config.Channel) fleet.Guard {
 	set := channel.Guard
 	return fleet.Guard{Failures: float64(orDefault(set.Failures, config.DefaultFailures)), Networks: orDefault(set.Networks, config.DefaultNetworks)}
@@ -135,8 +134,8 @@ func orDefault[T any](set *T, otherwise T) T {
 	return otherwise
 }
 
-// Judge returns the guard's judgment of the newest release of a channel. ErrNoRecords if there
-// are no records on this machine.
+// Judge returns the guard's judgment of the newest release of a channel. It fails with
+// ErrNoRecords if there are no records on this machine.
 func (a *App) Judge(ctx context.Context, c *config.Config, log *channels.Log) (opinion *fleet.Opinion, err error) {
 	channel, err := fleet.ChannelOf(log)
 	if err != nil {

@@ -35,8 +35,7 @@ const (
 	ExitTrust    = 5
 )
 
-// ErrTerminated is the cause of a context that ended with SIGTERM, which service managers send,
-// and not with SIGINT, which a person sends.
+// ErrTerminated is the cause of a context that was ended by SIGTERM, not by SIGINT.
 var ErrTerminated = errors.New("asked to stop")
 
 // coded is an error with an exit code of its own.
@@ -63,8 +62,8 @@ type hinted struct {
 
 func (e *hinted) Unwrap() error { return e.error }
 
-// Given makes err end with ExitUsage if it says that a file named by an argument, a flag or a
-// setting does not exist.
+// Given makes err end with ExitUsage if it says that a file does not exist. It is for files named
+// by arguments, flags or settings.
 func Given(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return Usage(err)
@@ -72,8 +71,7 @@ func Given(err error) error {
 	return err
 }
 
-// WithHint adds the hint that is shown below an error. If there are several, the outermost is
-// shown.
+// WithHint adds the hint that is shown below an error. The outermost one wins.
 func WithHint(err error, hint string) error { return &hinted{err, hint} }
 
 // printed is an error that the command's output already shows.
@@ -93,8 +91,7 @@ type reworded struct {
 func (e *reworded) Error() string { return e.text }
 func (e *reworded) Unwrap() error { return e.error }
 
-// Reword replaces the message of err and keeps its exit code, for an error whose
-// details are printed already.
+// Reword replaces the message of err and keeps its exit code.
 func Reword(err error, format string, args ...any) error {
 	return &reworded{err, fmt.Sprintf(format, args...)}
 }
@@ -149,6 +146,7 @@ var hints = []struct {
 	{manifest.ErrTarget, "publish a bundle for this platform, or check --target and --bundle-type"},
 }
 
+// ExitCode returns the exit code for an error.
 func ExitCode(err error) int {
 	var own *coded
 	var problems manifest.Problems

@@ -36,8 +36,8 @@ func Keyring(keys config.TrustedKeys) (signing.Keyring, error) {
 
 const mendTrusted = "write the pubkey of tauri.conf.json, the RW… line of a .pub file, or the path of that file"
 
-// trustedText returns the text of a trusted key or of its file, which must exist if the key
-// ends in .pub.
+// trustedText returns the text of a trusted key or of its file. A name that ends in .pub must be
+// that of a file.
 func trustedText(key config.TrustedKey) (string, error) {
 	text, err := TextOrFile(key.Key)
 	if err == nil && text == key.Key && strings.HasSuffix(text, ".pub") {
@@ -56,7 +56,7 @@ func TextOrFile(text string) (string, error) {
 	switch {
 	case err == nil && info.Mode().IsRegular():
 		return keyFile(text)
-	case errors.Is(err, fs.ErrPermission) && filepath.IsAbs(text): // a key is none, also in a folder that can't be read
+	case errors.Is(err, fs.ErrPermission) && filepath.IsAbs(text): // not a key
 		return text, &fs.PathError{Op: "find", Path: "the file that it names", Err: fs.ErrPermission}
 	}
 	return text, nil
@@ -72,12 +72,12 @@ func keyFile(path string) (string, error) {
 	return string(data), err
 }
 
-// keyLike matches a key in any form, truncated or with line breaks, too.
+// keyLike matches a key in any form, even truncated or with line breaks.
 var keyLike = regexp.MustCompile(`untrusted comment|^[\sA-Za-z0-9+/=]{100,}$|\n`)
 
-// LockedKey reads the signing key from a file, or from the environment if file is
-// empty, and asks for its password. unlock decrypts the key, which takes a tenth of
-// a second for a Tauri key; it is nil if there is no key.
+// LockedKey reads the signing key from a file, or from the environment if file is empty, and asks
+// for its password. unlock decrypts the key, which takes 0.1 s for a Tauri key; it is nil if there
+// is no key.
 func (a *App) LockedKey(ctx context.Context, c *config.Config, file string) (unlock func() (signing.PrivateKey, error), err error) {
 	source, path, text, err := privateKeyText(c, file)
 	if err != nil || text == "" {
@@ -165,8 +165,8 @@ func privateKeyText(c *config.Config, file string) (source, path, text string, e
 	return file, file, text, err
 }
 
-// Password returns the password in the environment, else what is typed on a
-// terminal after the prompt, else an empty one.
+// Password returns the password from the environment, or asks for it on a terminal. Without
+// either it is empty.
 func (a *App) Password(ctx context.Context, c *config.Config, prompt string) (string, error) {
 	if c.Signing.KeyPassword != nil {
 		return string(*c.Signing.KeyPassword), nil
@@ -194,6 +194,6 @@ func readPassword(ctx context.Context, terminal int) (string, error) {
 	return string(password), err
 }
 
-// ErrNoKey says that no private key is configured, and how to configure one.
+// ErrNoKey says that no private key is configured.
 var ErrNoKey = WithHint(Usagef("no private key"),
 	"give --key FILE, or TAURI_SIGNING_PRIVATE_KEY (the key itself or a path); `tsmon keys generate` creates one")

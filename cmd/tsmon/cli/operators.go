@@ -18,8 +18,8 @@ import (
 	"tsmon/signing"
 )
 
-// Operators returns the operators that are configured for a channel, nil if there are
-// none. Without approvals one of them is enough.
+// Operators returns the configured operators of a channel, nil if there are none. By default one
+// of them can approve a move.
 func Operators(c *config.Config, channel string) (*channels.Operators, error) {
 	if len(c.Operators) == 0 {
 		return nil, nil
@@ -47,7 +47,7 @@ func Operators(c *config.Config, channel string) (*channels.Operators, error) {
 	return o, o.Check()
 }
 
-// countOr returns a number of approvals, or fallback if it is not set or not allowed.
+// countOr returns a number of approvals, or fallback if it is not set or below 1.
 func countOr(n *int, fallback int) int {
 	if n == nil || *n < 1 {
 		return fallback
@@ -84,7 +84,7 @@ func Trust(c *config.Config) (map[string]channels.Trust, error) {
 	return trust, nil
 }
 
-// checkOperators returns a mistake for each invalid operator or number.
+// checkOperators returns a mistake for each invalid operator or number of approvals.
 func checkOperators(c *config.Config) (found config.Mistakes) {
 	const mend = "write them like {ann: ssh-ed25519 AAAA…, guard: {key: ssh-ed25519 AAAA…, only: pause}}, and no more approvals than people"
 	for _, name := range slices.Sorted(maps.Keys(c.Channels)) {
@@ -101,7 +101,7 @@ func checkOperators(c *config.Config) (found config.Mistakes) {
 // agentTime bounds requests to an agent. A hardware token waits until it is touched.
 const agentTime = 2 * time.Minute
 
-// Sign returns the function that signs moves, with the key in TSMON_OPERATOR_KEY or else those
+// Sign returns the function that signs moves, with the key in TSMON_OPERATOR_KEY or else with one
 // of the agent at SSH_AUTH_SOCK.
 func (a *App) Sign(c *config.Config) approval.Sign {
 	return func(ctx context.Context, keys []string, data []byte) (string, error) {
@@ -160,7 +160,7 @@ func agentSign(ctx context.Context, socket string, keys []string, data []byte) (
 		if err == nil && slices.Contains(keys, signer.Public().String()) {
 			armored, err := signer.Sign(channels.Namespace, data)
 			if err != nil {
-				err = WithHint(fmt.Errorf("the agent at SSH_AUTH_SOCK has the key %s, and refuses to sign with it: %w", signer.Public().Fingerprint(), err),
+				err = WithHint(fmt.Errorf("the agent at SSH_AUTH_SOCK has the key %s, but refuses to sign with it: %w", signer.Public().Fingerprint(), err),
 					"unlock the agent with `ssh-add -X`, confirm when it asks, or touch the token when it blinks; then run the same command again")
 			}
 			return armored, err

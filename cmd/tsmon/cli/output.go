@@ -73,9 +73,8 @@ func (w *checkedWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// PlainWriter escapes what could act on a terminal: control characters, except
-// line breaks and tabs, and characters that change the direction of text become
-// \xNN or \uNNNN.
+// PlainWriter protects terminals. Control characters, except line breaks and tabs, and characters
+// that change the direction of text become \xNN or \uNNNN.
 type PlainWriter struct{ io.Writer }
 
 func (w PlainWriter) Write(p []byte) (int, error) {
@@ -108,8 +107,7 @@ func isActive(r rune) bool {
 	return r != '\n' && r != '\t' && unicode.IsControl(r) || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069
 }
 
-// OneLine joins the lines of a text, so that it can't pass for several messages or
-// rows.
+// OneLine joins the lines of a text, so that it can't look like several messages or rows.
 func OneLine(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(strings.ReplaceAll(text, "\t", " ")) {
@@ -140,7 +138,7 @@ func Table(w io.Writer, rows [][]string) {
 	tw.Flush()
 }
 
-// Size writes a number of bytes in binary units.
+// Size formats a number of bytes in binary units.
 func Size(n int64) string {
 	const units = "KMGT"
 	if n < 1024 {

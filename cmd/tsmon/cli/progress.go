@@ -8,9 +8,8 @@ import (
 	"github.com/schollz/progressbar/v3"
 )
 
-// Progress shows how far the files of a command are: a bar on a terminal, else a
-// line for each step and each file that is done. Nothing with --quiet. It ends when the
-// command prints its result.
+// Progress shows the progress of a command until it prints its result: a bar on a terminal, or
+// else a line for each step and each finished file. With --quiet it shows nothing.
 type Progress struct {
 	app   *App
 	verb  string // past participle for finished files, such as read

@@ -12,9 +12,8 @@ import (
 	"tsmon/cmd/tsmon/tauri"
 )
 
-// Project reads the Tauri project of a file or folder, or, if file is empty, the one
-// that the Tauri CLI would find from the current folder. Errors are those of package
-// tauri.
+// Project reads the Tauri project of a file or folder. If file is empty, it reads the project that
+// the Tauri CLI finds from the current folder. Errors are those of package tauri.
 func (a *App) Project(file string) (*tauri.Project, error) {
 	if file == "" {
 		var err error
@@ -46,9 +45,9 @@ func (a *App) ProjectVersion(given string) (string, error) {
 	return version, nil
 }
 
-// ChangelogNotes returns the section of a version in the CHANGELOG.md of the current folder, or
-// of the folder with the Tauri project, with a message. It is empty if there is none; if there
-// is a file without the section, a message says so, and if the file can't be read, a warning.
+// ChangelogNotes returns the section of a version in the CHANGELOG.md of the current folder or of
+// the Tauri project's folder, empty if there is none. A message says which file was used or lacks
+// the section, a warning why a file can't be read.
 func (a *App) ChangelogNotes(version string) string {
 	folders := []string{"."}
 	if project, err := a.Project(""); err == nil {
@@ -66,7 +65,7 @@ func (a *App) ChangelogNotes(version string) string {
 			missing = file
 		case errors.Is(err, fs.ErrNotExist):
 		default:
-			a.Warn([]string{fmt.Sprintf("no notes were taken from it: %v", err)})
+			a.Warn([]string{fmt.Sprintf("no release notes were read: %v", err)})
 		}
 	}
 	if missing != "" {

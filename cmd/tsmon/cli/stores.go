@@ -67,8 +67,8 @@ func (a *App) LoadPublisher(ctx context.Context, verb string) (*config.Config, *
 	return c, p, err
 }
 
-// Publisher returns the publisher for the release commands. It shows a progress with this verb,
-// or none if the verb is empty.
+// Publisher returns the publisher for the release commands. It shows progress with this verb, or
+// none if the verb is empty.
 func (a *App) Publisher(ctx context.Context, c *config.Config, verb string) (*release.Publisher, error) {
 	keys, err := Keyring(c.TrustedKeys)
 	if err != nil {
@@ -112,8 +112,8 @@ func OpenPresigner(c *config.Config) (object.Presigner, error) {
 	return presigner, nil
 }
 
-// OpenRecords opens the store of server.records. Its error does not quote a URL,
-// which holds a password.
+// OpenRecords opens the store of server.records. Its errors don't quote the URL, which may contain
+// a password.
 func OpenRecords(ctx context.Context, c *config.Config) (record.Store, error) {
 	if c.Server.Records == "" {
 		return nil, NoFolder("server.records (TSMON_RECORDS)")
@@ -153,8 +153,8 @@ func OpenSeries(ctx context.Context, c *config.Config) (SeriesStore, error) { //
 	return store, nil
 }
 
-// WithRecords runs f on the store of records. It fails with ErrNoRecords, rather
-// than create the store, if there is none.
+// WithRecords runs f on the store of records. If there is none it fails with ErrNoRecords, and
+// does not create it.
 func WithRecords(ctx context.Context, c *config.Config, f func(record.Store) error) error {
 	if err := CheckFile(RecordsFile(c), ErrNoRecords); err != nil {
 		return err
@@ -194,8 +194,8 @@ func CheckFile(file string, missing error) error {
 	return err
 }
 
-// MakeFile creates an empty file with mode 0600, which SQLite gives its side
-// files, too, and the folders above it. An empty name is no file.
+// MakeFile creates an empty file, if there is none, and the folders above it. SQLite gives its
+// side files the same mode, 0600. An empty name is ignored.
 func MakeFile(file string) error {
 	if file == "" {
 		return nil
@@ -218,7 +218,7 @@ func NoFolder(setting string) error {
 	return WithHint(Usagef("%s is not set, and there is no home folder for its default", setting), "set it, or TSMON_DATA to a folder")
 }
 
-// ExplainSeries adds the hint for a token that is refused.
+// ExplainSeries adds the hint for a token that the series store refuses.
 func ExplainSeries(err error) error {
 	if errors.Is(err, fs.ErrPermission) {
 		return WithHint(err, "check TSMON_SERIES_TOKEN and its rights, or the permissions of the file")

@@ -44,13 +44,12 @@ func (c *Config) check() (found Mistakes) {
 
 var projectName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
 
-// CheckProject reports whether a name can be that of a project, which is also one of a
-// folder.
+// CheckProject refuses names that can't be those of a project and its folder.
 func CheckProject(name string) error {
 	if projectName.MatchString(name) {
 		return nil
 	}
-	return errors.New("project is not a name like com.example.app: at most 100 letters, digits, dots and hyphens")
+	return errors.New("project must be a name like com.example.app: at most 100 letters, digits, dots, hyphens and underscores")
 }
 
 func (c *Config) checkRedirect() Mistakes {
@@ -58,7 +57,7 @@ func (c *Config) checkRedirect() Mistakes {
 	const redirect, endpoint = "server.updates.redirect", "server.updates.presign_endpoint"
 	switch {
 	case u.Redirect != "" && u.Redirect != RedirectPublic && u.Redirect != RedirectPresigned:
-		return Mistakes{wrong(redirect, "is neither public (or true), presigned nor false (TSMON_UPDATES_REDIRECT)")}
+		return Mistakes{wrong(redirect, "must be public (or true), presigned or false (TSMON_UPDATES_REDIRECT)")}
 	case u.Redirect == RedirectPublic && c.PublicURL == "":
 		return Mistakes{wrong(redirect, "needs public_url, where bundles are (TSMON_UPDATES_REDIRECT and TSMON_PUBLIC_URL)")}
 	case u.Redirect == RedirectPresigned && !strings.HasPrefix(c.Storage, "s3:"):
@@ -69,11 +68,11 @@ func (c *Config) checkRedirect() Mistakes {
 	return nil
 }
 
-// minSecret is the minimum length of a secret, in bytes.
-const minSecret = 16
-
-// minOuterSecret is the minimum length of each of Secrets, in bytes.
-const minOuterSecret = 32
+// Minimum lengths in bytes: of a secret, and of each of Server.Secrets.
+const (
+	minSecret      = 16
+	minOuterSecret = 32
+)
 
 // Bounds of Updates.Clients. With fewer clients estimates are poor; more slow the guard down.
 const (
@@ -113,25 +112,25 @@ func (s Server) check() (found Mistakes) {
 	found.unless(s.WebhookSecret.orLong(minSecret), "server.webhook_secret", "has fewer than %d characters (TSMON_WEBHOOK_SECRET)", minSecret)
 	if encoded, ok := strings.CutPrefix(string(s.WebhookSecret), "whsec_"); ok {
 		_, err := base64.StdEncoding.DecodeString(encoded)
-		found.unless(err == nil, "server.webhook_secret", "is not base64 behind whsec_ (TSMON_WEBHOOK_SECRET)")
+		found.unless(err == nil, "server.webhook_secret", "is not base64 after whsec_ (TSMON_WEBHOOK_SECRET)")
 	}
 	found.unless(s.MetricsKey.orLong(minSecret), "server.metrics_key", "has fewer than %d characters (TSMON_METRICS_KEY)", minSecret)
 	found.unless(s.Console.Token.orLong(minSecret), "server.console.token", "has fewer than %d characters (TSMON_CONSOLE_TOKEN)", minSecret)
 	found.unless(s.Console.Token.inHeader(), "server.console.token", "has a character that browsers can't send (TSMON_CONSOLE_TOKEN)")
 
 	for _, secret := range s.Secrets {
-		found.unless(len(secret) >= minOuterSecret, "server.secrets", "has one of fewer than %d characters (TSMON_SECRET)", minOuterSecret)
+		found.unless(len(secret) >= minOuterSecret, "server.secrets", "has a secret of fewer than %d characters (TSMON_SECRET)", minOuterSecret)
 	}
 	found.unless(len(s.Secrets) == 0 || s.SecretFile == "", "server.secret_file", "and server.secrets exclude each other (TSMON_SECRET_FILE and TSMON_SECRET)")
 	for _, secret := range s.Updates.ReportSecrets {
-		found.unless(len(secret) >= minSecret, "server.updates.report_secrets", "has one of fewer than %d characters (TSMON_UPDATES_REPORT_SECRETS)", minSecret)
+		found.unless(len(secret) >= minSecret, "server.updates.report_secrets", "has a secret of fewer than %d characters (TSMON_UPDATES_REPORT_SECRETS)", minSecret)
 	}
 	found.unless(s.Updates.Clients >= minClients && s.Updates.Clients <= maxClients, "server.updates.clients", "is not between %d and %d (TSMON_UPDATES_CLIENTS)", minClients, maxClients)
 	found.unless(s.Updates.Token.inHeader(), "server.updates.token", "has a character that clients can't send (TSMON_UPDATES_TOKEN)")
 	return found
 }
 
-// orLong reports whether a secret is empty or has at least some bytes.
+// orLong reports whether a secret is empty or has at least this many bytes.
 func (s Secret) orLong(least int) bool { return s == "" || len(s) >= least }
 
 // inHeader reports whether a secret can be part of a header.
@@ -144,15 +143,15 @@ func isAddress(text string) bool {
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
 }
 
-// checkRecords refuses a mistyped URL, which would be taken for a path and shown in
-// errors with its password.
+// checkRecords refuses a mistyped URL, which would be taken for a path and shown with its
+// password in errors.
 func checkRecords(records string) Mistakes {
 	scheme, _, isURL := strings.Cut(records, "://")
 	switch {
 	case isURL && (scheme == "postgres" || scheme == "postgresql"):
 		return nil
 	case isURL, strings.Contains(records, "postgres:"), strings.Contains(records, "postgresql:"), strings.Contains(records, "password="):
-		return Mistakes{wrong("server.records", "is neither the path of a file nor like postgres://USER:PASSWORD@HOST/DATABASE")}
+		return Mistakes{wrong("server.records", "is neither a file path nor a URL like postgres://USER:PASSWORD@HOST/DATABASE")}
 	}
 	return nil
 }

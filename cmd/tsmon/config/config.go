@@ -65,8 +65,7 @@ const (
 	DefaultNetworks  = 3
 	DefaultLogLevel  = "info"
 	DefaultLogFormat = LogJSON
-	// DefaultBroker is the address of the embedded broker. If it is taken, the broker
-	// listens on a free port.
+	// DefaultBroker is the address of the embedded broker, which picks a free port if it is taken.
 	DefaultBroker = "127.0.0.1:1883"
 )
 
@@ -120,8 +119,10 @@ type Channel struct {
 	// them if it is not set.
 	Operators []string `yaml:"operators,omitempty"`
 	// Approvals is how many operators must sign a move, 1 if it is not set.
-	Approvals         *int `yaml:"approvals,omitempty"`
-	RollbackApprovals *int `yaml:"rollback_approvals,omitempty"` // how many must sign a rollback to a lower version that was never rolled back itself; Approvals if it is not set
+	Approvals *int `yaml:"approvals,omitempty"`
+	// RollbackApprovals is how many must sign a rollback to a lower version that was never
+	// rolled back itself; Approvals if it is not set.
+	RollbackApprovals *int `yaml:"rollback_approvals,omitempty"`
 	// ApprovalsWithin is how long a plan may wait for approvals; a week if it is not set.
 	ApprovalsWithin time.Duration `yaml:"approvals_within,omitempty"`
 }
@@ -132,7 +133,7 @@ type Guard struct {
 	Networks *int     `yaml:"networks,omitempty"` // number of networks that a release must fail in; 1 for a fleet behind one address
 }
 
-// Percent is a percentage, in the file with or without its sign.
+// Percent is a percentage, written with or without a percent sign.
 type Percent float64
 
 // UnmarshalYAML reads a number such as 2, 0.5 or 2%.
@@ -246,8 +247,8 @@ const (
 // set.
 type MQTT struct {
 	URL Secret `yaml:"url" env:"TSMON_MQTT_URL"` // may contain user and password
-	// Listen is the address of the embedded broker; empty for DefaultBroker, or a free port
-	// that the log names if that is taken.
+	// Listen is the address of the embedded broker; empty for DefaultBroker or, if that is
+	// taken, a free port that the log names.
 	Listen string `yaml:"listen" env:"TSMON_MQTT_LISTEN"`
 }
 
@@ -261,7 +262,7 @@ type Upload struct {
 	Days int `yaml:"days" env:"TSMON_UPLOAD_DAYS"`
 }
 
-// TLS names the files of the server's certificate, with its chain, and its key.
+// TLS names the files of the server's certificate.
 type TLS struct {
 	Cert string `yaml:"cert" env:"TSMON_TLS_CERT"` // file of the certificate with its chain
 	Key  string `yaml:"key" env:"TSMON_TLS_KEY"`   // file of its private key

@@ -73,7 +73,7 @@ func wrong(setting, format string, args ...any) Mistake {
 	return Mistake{Setting: setting, Text: setting + " " + fmt.Sprintf(format, args...)}
 }
 
-// unless adds what wrong returns, unless ok.
+// unless adds a mistake made by wrong, unless ok.
 func (ms *Mistakes) unless(ok bool, setting, format string, args ...any) {
 	if !ok {
 		*ms = append(*ms, wrong(setting, format, args...))
@@ -86,8 +86,7 @@ var (
 	wrongKind  = regexp.MustCompile("(?s)^cannot unmarshal !!(\\w+)(?: `(.*)`)? into (\\S+)$")
 )
 
-// explainYAML rewrites the errors of the YAML decoder, which name Go types, in the
-// terms of the file.
+// explainYAML rewrites errors of the YAML decoder, which name Go types, in terms of the file.
 func explainYAML(file string, err error) (found Mistakes) {
 	texts := []string{strings.TrimPrefix(err.Error(), "yaml: ")}
 	if typed, ok := errors.AsType[*yaml.TypeError](err); ok {
@@ -115,7 +114,7 @@ func explainYAML(file string, err error) (found Mistakes) {
 	return found
 }
 
-// explainEnvironment names the variables of the environment that are wrong.
+// explainEnvironment returns a mistake for each invalid environment variable.
 func explainEnvironment(err error) (found Mistakes) {
 	causes := []error{err}
 	if all, ok := errors.AsType[env.AggregateError](err); ok {
@@ -156,8 +155,8 @@ func kindName(goType string) string {
 	return "a mapping"
 }
 
-// eachKey calls visit with the fields of a struct and of the structs in it, and with the path
-// of each in the file, in which CHANNEL is the name of any channel.
+// eachKey calls visit with each field of a struct and of the structs in it, and with the field's
+// path in the file, where CHANNEL is the name of any channel.
 func eachKey(t reflect.Type, above string, visit func(path string, of reflect.Type, f reflect.StructField)) {
 	for _, f := range reflect.VisibleFields(t) {
 		path := keyOf(above, f)
@@ -172,8 +171,8 @@ func eachKey(t reflect.Type, above string, visit func(path string, of reflect.Ty
 	}
 }
 
-// nearest returns the known key that a mistyped one resembles: one of the mapping
-// that it is in, whose Go type is given, else the path of one elsewhere.
+// nearest returns the known key that a mistyped one resembles: a key of the same mapping, whose
+// Go type is given, or else the path of a key elsewhere.
 func nearest(key, goType string) string {
 	best, least := "", 3 // edits
 	elsewhere, fewest := "", 2

@@ -7,8 +7,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Operator is the OpenSSH public key of somebody who signs moves. In the file it is a
-// text, or a mapping for a server.
+// Operator is the OpenSSH public key of somebody who signs moves. In the file it is a text, or a
+// mapping for a server's key.
 type Operator struct {
 	Key string `yaml:"key"`
 	// Only is OnlyPause for the key of a server, which signs nothing else.
@@ -31,19 +31,19 @@ const maxPlanLife = 90 * 24 * time.Hour
 func (c *Config) checkOperators() (found Mistakes) {
 	for name, o := range c.Operators {
 		found.unless(o.Only == "" || o.Only == OnlyPause, "operators."+name, "may be limited to %s, not to %.40q", OnlyPause, o.Only)
-		found.unless(name != "root", "operators.root", "can't be the name of one: the signatures of server.operators_root have it")
+		found.unless(name != "root", "operators.root", "is reserved: signatures by server.operators_root use this name")
 	}
 	for name, channel := range c.Channels {
 		setting := "channels." + name
 		if len(c.Operators) == 0 {
-			found.unless(channel.Approvals == nil && channel.RollbackApprovals == nil, setting, "has approvals, and there are no operators")
+			found.unless(channel.Approvals == nil && channel.RollbackApprovals == nil, setting, "has approvals, but there are no operators")
 		} else {
 			found.checkCount(setting+".approvals", channel.Approvals)
 			found.checkCount(setting+".rollback_approvals", channel.RollbackApprovals)
 		}
 		for _, operator := range channel.Operators {
 			_, ok := c.Operators[operator]
-			found.unless(ok, setting+".operators", "names %.40q, who is none of the operators", operator)
+			found.unless(ok, setting+".operators", "names %.40q, which is not in operators", operator)
 		}
 		d := channel.ApprovalsWithin
 		found.unless(d == 0 || d >= time.Minute && d <= maxPlanLife, setting+".approvals_within", "is not between 1m and %dh", maxPlanLife/time.Hour)
@@ -53,6 +53,6 @@ func (c *Config) checkOperators() (found Mistakes) {
 
 func (ms *Mistakes) checkCount(setting string, n *int) {
 	if n != nil {
-		ms.unless(*n > 0, setting, "is %d, and a move takes at least 1", *n)
+		ms.unless(*n > 0, setting, "is %d, but a move needs at least 1", *n)
 	}
 }

@@ -6,9 +6,9 @@ import (
 	"net/url"
 )
 
-// ServeCommand returns the command that starts a server at a public URL. It has --listen
-// where the URL is this machine's, over http, with another port than listen, the setting;
-// elsewhere something stands before the server.
+// ServeCommand returns the command that starts a server for a public URL. It has --listen if the
+// URL is http on this machine and its port is not that of the setting listen. For any other URL
+// a proxy or a CDN is in front of the server.
 func ServeCommand(publicURL, listen string) string {
 	const plain = "tsmon serve"
 	u, err := url.Parse(publicURL)

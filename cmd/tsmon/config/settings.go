@@ -67,8 +67,8 @@ func (s *sources) decode(data []byte, c *Config) (found Mistakes) {
 	return found
 }
 
-// find returns what the file has of a setting, and its line. Of one that it does not have,
-// node is nil and the line is that of the nearest parent that is there, 0 if there is none.
+// find returns a setting's node in the file and its line. If the file does not set it, node is nil
+// and the line is that of the nearest parent, 0 if there is none.
 func (s *sources) find(setting string) (node *yaml.Node, line int) {
 	node = s.root
 	for name := range strings.SplitSeq(setting, ".") {
@@ -102,7 +102,7 @@ func member(node *yaml.Node, name string) (*yaml.Node, int) {
 	return nil, 0
 }
 
-// locate completes a mistake with the place that its setting was read from.
+// locate adds to a mistake where its setting was read from.
 func (s *sources) locate(m Mistake) Mistake {
 	name := m.Setting
 	if list, index := lastName(name); strings.Trim(index, "0123456789") == "" {
@@ -133,7 +133,7 @@ func variables() map[string]string {
 	return names
 }
 
-// Inspection is a configuration with the places that its values come from.
+// Inspection is a configuration with the sources of its values.
 type Inspection struct {
 	// Config is what could be read, even if there are mistakes.
 	Config   *Config
@@ -143,15 +143,15 @@ type Inspection struct {
 	sources sources
 }
 
-// Add adds mistakes that packages found which use the configuration.
+// Add adds mistakes found by the packages that use the configuration.
 func (i *Inspection) Add(found Mistakes) {
 	for _, m := range found {
 		i.Mistakes = append(i.Mistakes, i.sources.locate(m))
 	}
 }
 
-// Mistyped returns the environment variables that are not read but resemble one that is, with
-// the name of the latter.
+// Mistyped returns the unknown environment variables that resemble a known one, with the name of
+// that one.
 func (i *Inspection) Mistyped() map[string]string {
 	known := append(slices.Sorted(maps.Values(variables())), "TSMON_CONFIG")
 	found := map[string]string{}
@@ -230,8 +230,8 @@ func values(c *Config) map[string]any {
 	return all
 }
 
-// leaves calls visit with the path of each value. The path of a setting that only the
-// environment has is the name of its variable.
+// leaves calls visit with the path of each value. If only the environment can set it, the path is
+// the name of the variable.
 func leaves(v reflect.Value, path string, visit func(path string, v reflect.Value)) {
 	switch v.Kind() {
 	case reflect.Struct:
@@ -270,7 +270,7 @@ func yamlName(f reflect.StructField) string {
 	return strings.TrimPrefix(name, "-")
 }
 
-// text writes a value as the file has it.
+// text formats a value as in the file.
 func text(path string, v reflect.Value) string {
 	switch value := v.Interface().(type) {
 	case Secret:
@@ -286,11 +286,11 @@ func text(path string, v reflect.Value) string {
 	return fmt.Sprint(v.Interface())
 }
 
-// places are secret settings of which the file or the server may be shown.
+// places are the secret settings whose file or server may be shown.
 var places = []string{"server.records", "server.series.url", "server.mqtt.url", "server.webhook"}
 
-// place returns the path of a file, or the scheme and the host of an address, and
-// nothing that may be secret.
+// place returns the path of a file, or the scheme and host of an address, without anything that
+// may be secret.
 func (s Secret) place() string {
 	u, err := url.Parse(string(s))
 	switch {
@@ -302,8 +302,7 @@ func (s Secret) place() string {
 	return string(s)
 }
 
-// ChannelNames returns the configured channels: stable first, those that follow another
-// last.
+// ChannelNames returns the configured channels, stable first and followers last.
 func (c *Config) ChannelNames() []string {
 	names := slices.Sorted(maps.Keys(c.Channels))
 	rank := func(name string) int {
@@ -319,8 +318,8 @@ func (c *Config) ChannelNames() []string {
 	return names
 }
 
-// ChannelLike returns the lines of the file for a channel with the settings of another. If
-// follows is not empty, it replaces follows.
+// ChannelLike returns the lines of the file for a channel with the settings of another, and with
+// follows if that is not empty.
 func (c *Config) ChannelLike(channel, like, follows string) string {
 	settings := c.Channels[like]
 	settings.Follows = cmp.Or(follows, settings.Follows)

@@ -9,16 +9,16 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// TrustedKey is a public key, or the path of its file, and the versions of the
-// application that it is built into: from From on, and below Until. An empty bound
-// is no bound. In the file it is a text, or a mapping where it has a bound.
+// TrustedKey is a public key, or the path of its file, and the versions of the application that
+// it is built into: From and later, below Until, each unbounded if empty. In the file it is a
+// text, or a mapping if it has a bound.
 type TrustedKey struct {
 	Key   string `yaml:"key"`
 	From  string `yaml:"from"`
 	Until string `yaml:"until"`
 }
 
-// String writes the key as the file has it, in one line.
+// String formats the key as in the file, on one line.
 func (k TrustedKey) String() string {
 	if k.From == "" && k.Until == "" {
 		return k.Key
@@ -47,7 +47,7 @@ func decodeKey(node *yaml.Node, text *string, mapping any, of reflect.Type) erro
 	if node.Kind == yaml.ScalarNode {
 		return node.Decode(text)
 	}
-	// A decoder for part of a document takes unknown keys.
+	// KnownFields has no effect on node.Decode.
 	for i := 0; node.Kind == yaml.MappingNode && i+1 < len(node.Content); i += 2 {
 		name := node.Content[i]
 		if !slices.ContainsFunc(reflect.VisibleFields(of), func(f reflect.StructField) bool { return yamlName(f) == name.Value }) {
@@ -60,8 +60,8 @@ func decodeKey(node *yaml.Node, text *string, mapping any, of reflect.Type) erro
 // TrustedKeys are the keys of trusted_keys.
 type TrustedKeys []TrustedKey
 
-// UnmarshalText reads keys as TSMON_TRUSTED_KEYS has them: comma-separated, or in
-// brackets as the list in the file is.
+// UnmarshalText reads the format of TSMON_TRUSTED_KEYS: comma-separated keys, or a list in
+// brackets as in the file.
 func (ks *TrustedKeys) UnmarshalText(text []byte) error {
 	*ks = nil
 	if strings.HasPrefix(strings.TrimSpace(string(text)), "[") {
@@ -73,7 +73,7 @@ func (ks *TrustedKeys) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// String writes the keys as TSMON_TRUSTED_KEYS has them.
+// String formats the keys as in TSMON_TRUSTED_KEYS.
 func (ks TrustedKeys) String() string {
 	texts, spans := make([]string, len(ks)), false
 	for i, k := range ks {
@@ -86,7 +86,7 @@ func (ks TrustedKeys) String() string {
 	return strings.Join(texts, ",")
 }
 
-// Later returns the key, or its file, that is for later versions alone, empty if there is none.
+// Later returns the key, or its file, that only newer versions have; empty if there is none.
 func (ks TrustedKeys) Later() string {
 	for _, k := range ks {
 		if k.From != "" && k.Until == "" {

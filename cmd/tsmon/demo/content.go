@@ -17,14 +17,14 @@ const (
 // adminMenu is the menu item of the permissions.
 const adminMenu = 9
 
-// files are files for `tsmon tenant import`, with some sections each. Charts and
-// images repeat what they show of a variable.
+// files are in the format of `tsmon tenant import`. Charts and images repeat the properties of
+// variables that they show.
 //
 //go:embed content/*.json
 var files embed.FS
 
-// Content returns what the tenant of the network owns. The user may use all menu
-// items, the profile those that change nothing. Both IDs are above zero.
+// Content returns the tenant's content. The user may use all menu items, the profile only those
+// that change nothing. Both IDs are positive.
 func Content(user, profile int64) record.Content {
 	var c record.Content
 	for _, part := range []string{"variables", "diagrams", "access", "charts"} {

@@ -38,7 +38,7 @@ var (
 	}
 )
 
-// peak returns a bound of the demand, in l/s.
+// peak returns an upper bound of the demand, in l/s.
 func (z *zone) peak() float64 { return 1.9 * z.demand }
 
 func (z *zone) fullVolume() float64 { return z.area * z.full }

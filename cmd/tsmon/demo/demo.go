@@ -5,15 +5,15 @@
 // through one main to three tanks, each of which supplies a zone behind a
 // pressure-reducing valve. By day a tank calls for water at a low level until a
 // higher one; between 22:00 and 05:00, when electricity is cheap, all tanks are
-// filled and held full. Demand follows the hour, other on weekends than on
-// workdays, and noise that is a hash of the time.
+// filled and held full. Demand depends on the hour and on whether it is a weekend,
+// with noise that is a hash of the time.
 //
-// The values are a function of time, so no state has to be stored. A network is
-// simulated from some days before its start, in steps at the same moments for every
-// network. In these days its initial state is forgotten: tanks that are held full
-// have one exact volume, counters restart at midnight, and the reservoir and the
-// chlorine settle within hours. So networks with different starts agree wherever
-// both have values, and a restarted process continues where the last one ended.
+// The values are a function of time, so no state has to be stored. The simulation
+// begins some days before the network's start, in steps at fixed moments, and
+// forgets its initial state in these days: tanks that are held full have one exact
+// volume, counters restart at midnight, and the reservoir and the chlorine settle
+// within hours. So networks with different starts have equal values at equal times,
+// and a restarted process continues where the last one ended.
 package demo
 
 import (
@@ -85,12 +85,10 @@ func Resume(ctx context.Context, r series.Reader, database string, now time.Time
 }
 
 // Until yields the samples since the last call, or since the network's start, up to
-// and including stop, in order of time. The minute before stop has samples every
-// Interval, the day before it every minute, and earlier time every five minutes: one
-// call yields the history, a call each Interval the current values, and a call
-// after a pause the missing ones. A batch has at most 5,000 samples, all samples of
-// a moment are in the same batch, and the caller owns it. Batches that the caller
-// does not take are lost.
+// and including stop, in order of time. Samples of the minute before stop are an
+// Interval apart, those of the day before it a minute, and older ones five minutes.
+// A batch has at most 5,000 samples, all samples of a moment are in the same batch,
+// and the caller owns it. Batches that the caller does not take are lost.
 func (n *Network) Until(stop time.Time) iter.Seq[[]series.Sample] {
 	return func(yield func([]series.Sample) bool) {
 		var batch []series.Sample
@@ -114,7 +112,7 @@ func (n *Network) Until(stop time.Time) iter.Seq[[]series.Sample] {
 	}
 }
 
-// spacing returns the time between the samples of an age.
+// spacing returns the time between samples of this age.
 func spacing(age int64) int64 {
 	switch {
 	case age < minute:

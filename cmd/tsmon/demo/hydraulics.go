@@ -88,8 +88,8 @@ func (n *Network) stuck(k int) bool {
 // lead returns the pump that starts first, a different one every morning.
 func (n *Network) lead() int { return int((n.at + utcOffset - 5*hour) / day % 3) }
 
-// openInlets sets the demand and the inlet limit of each tank for this step, and
-// returns the number of pumps that they require.
+// openInlets sets the demand and the inlet limit of each tank for this step, and returns the
+// number of pumps to run.
 func (n *Network) openInlets() (running int) {
 	night := n.night()
 	from, to := .62, .85 // of the full volume
@@ -118,8 +118,7 @@ func (n *Network) openInlets() (running int) {
 	return max(running, calls)
 }
 
-// capacity returns the flow at which the curve of the running pumps crosses the
-// main's.
+// capacity returns the flow at which the pumps' head equals the lift and the losses in the main.
 func (n *Network) capacity(running int) float64 {
 	lift := n.tankHeight() - n.reservoir.level() - reservoirBottom
 	count := float64(running)
@@ -135,9 +134,8 @@ func (n *Network) tankHeight() float64 {
 	return tankBottom + sum/float64(len(n.tanks))
 }
 
-// fillTanks distributes a pumped flow, less the leaks, among the tanks by their
-// zones' demand. It returns the pumped flow that they take, which is less than
-// pumped if the inlets limit it.
+// fillTanks distributes a pumped flow, less the leaks, among the tanks by their zones' demand. It
+// returns the flow that the pumps deliver, which is lower than pumped if the inlets limit it.
 func (n *Network) fillTanks(pumped float64) float64 {
 	for k := range n.tanks {
 		n.tanks[k].in = 0

@@ -239,8 +239,7 @@ func keysToShow(ctx context.Context, app *cli.App, c *config.Config, args []stri
 	return append(keys, named...), nil
 }
 
-// keyText matches arguments that are meant as a key, not as a file name. They may
-// be secret.
+// keyText matches arguments that look like a key, which may be secret, and not like a file name.
 var keyText = regexp.MustCompile(`^[\sA-Za-z0-9+/=]{40,}$|untrusted comment|\n`)
 
 // readKey reads a public key, a signature, or the private key in a file.
@@ -271,8 +270,8 @@ func readKey(ctx context.Context, app *cli.App, c *config.Config, arg string) (k
 	return k, err
 }
 
-// orNoFile returns err, which says that an argument is no key, unless the argument was meant as
-// the name of a file that does not exist.
+// orNoFile returns err, which says that arg is not a key, or a better error if arg looks like the
+// name of a file that does not exist.
 func orNoFile(arg string, err error) error {
 	if _, missing := os.Stat(arg); errors.Is(missing, fs.ErrNotExist) && !keyText.MatchString(arg) {
 		return cli.WithHint(cli.Usagef("there is no file %s", arg), "check the path")

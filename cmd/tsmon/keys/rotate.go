@@ -58,7 +58,7 @@ func runRotate(ctx context.Context, app *cli.App, to, bridge string) error {
 	}
 	reads := app.ReadsManifest(c)
 	for name, policy := range p.Policies {
-		policy.ReadsManifest = reads || c.Channels[name].ReadsManifest || policy.Rings // which show a manifest likewise
+		policy.ReadsManifest = reads || c.Channels[name].ReadsManifest || policy.Rings // rings are manifests too
 		p.Policies[name] = policy
 	}
 	plan, err := rotation.Make(ctx, p, key, bridge, c.ChannelLike)
@@ -68,8 +68,7 @@ func runRotate(ctx context.Context, app *cli.App, to, bridge string) error {
 	return app.Print(plan, func(w io.Writer) { printRotation(w, plan) })
 }
 
-// newKey reads a public key from a file or a text. The error does not show the text,
-// which may be secret.
+// newKey reads a public key from a file or a text. Errors don't show the text, which may be secret.
 func newKey(arg string) (key signing.PublicKey, err error) {
 	text, err := cli.TextOrFile(arg)
 	if err != nil {
@@ -84,7 +83,7 @@ func newKey(arg string) (key signing.PublicKey, err error) {
 	return key, err
 }
 
-// stateTexts are what the table says about a channel.
+// stateTexts describe the state of a channel in the table.
 var stateTexts = map[rotation.State]string{
 	rotation.Empty:   "shows nothing",
 	rotation.Bridge:  "needs the bridge",

@@ -11,8 +11,8 @@ import (
 	"tsmon/cmd/tsmon/config"
 )
 
-// existing reads an existing tsmon.yaml. It keeps everything in it, except a storage or an
-// address if another was chosen.
+// existing reads an existing tsmon.yaml. It changes only storage and public_url, if others were
+// chosen.
 func (p *plan) existing() error {
 	var err error
 	if p.config, err = config.Load(p.env.ConfigFile, nil); err != nil {
@@ -50,8 +50,8 @@ func (p *plan) existing() error {
 
 var errOwnLine = errors.New("it has no line of its own")
 
-// withSetting returns a configuration with another value of one setting at its top,
-// which has a line of its own. Every other line stays as it is.
+// withSetting changes one top-level setting of a configuration, which must have a line of its own.
+// All other lines stay as they are.
 func withSetting(before []byte, name, value string) ([]byte, error) {
 	var root yaml.Node
 	want := map[string]any{}

@@ -33,15 +33,14 @@ var managers = []struct {
 	{"package-lock.json", Frontend{true, "", "npm ci", "npm exec -- tauri"}},
 }
 
-// cargoCLI is for projects that don't have the Tauri CLI among their npm
-// packages. Signatures of older versions name no version.
+// cargoCLI is for projects without the Tauri CLI among their npm packages. Signatures made by older
+// versions of it are not bound to a version.
 const cargoCLI = "cargo install tauri-cli --locked --version '^2.11.5'"
 
 // maxPackage bounds a package.json, in bytes.
 const maxPackage = 1 << 20
 
-// detectFrontend looks at the project in dir, whose lock file may lie in any
-// folder up to root.
+// detectFrontend examines the project in dir. Its lock file may be in any folder up to root.
 func detectFrontend(dir, root string) (Frontend, error) {
 	file, err := os.Open(filepath.Join(dir, "package.json"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -83,7 +82,7 @@ func manager(dir, root string) Frontend {
 	}
 }
 
-// isYarn1 reports whether a lock file is that of yarn 1, which says so in its head.
+// isYarn1 reports whether a lock file begins with the comment of yarn 1.
 func isYarn1(lock string) bool {
 	file, err := os.Open(lock)
 	if err != nil {

@@ -28,8 +28,8 @@ type Options struct {
 	DryRun    bool
 }
 
-// Env is what Init needs from its surroundings. The project, the repository and
-// relative paths are looked for from the current folder.
+// Env is the environment of Init. The project, the repository and relative paths are looked up from
+// the current folder.
 type Env struct {
 	Variable   func(name string) string // of the environment
 	ConfigFile string                   // the path of tsmon.yaml
@@ -92,7 +92,7 @@ type plan struct {
 	keys    []signing.PublicKey
 	root    string // of the repository
 	config  *config.Config
-	kept    bool     // tsmon.yaml is there and stays, but for its storage and address
+	kept    bool     // tsmon.yaml exists, and is kept except for storage and public_url
 	builds  []string // OS-ARCH
 	report  *Report
 	files   []File // paths as they are opened
@@ -191,7 +191,7 @@ func (p *plan) decide() error {
 	return nil
 }
 
-// answer returns a flag's value, else the environment's, else asks for it.
+// answer returns the value of a flag or, if that is empty, of a variable, or else asks for it.
 func (p *plan) answer(value, variable, flag, prompt string) (string, error) {
 	value = cmp.Or(value, p.env.Variable(variable))
 	var err error
@@ -220,7 +220,7 @@ func repositoryRoot() (string, error) {
 	}
 }
 
-// configure reads the tsmon.yaml that is there, else renders and checks one.
+// configure reads the existing tsmon.yaml, or renders and checks a new one.
 func (p *plan) configure() error {
 	if p.kept {
 		return p.existing()
@@ -287,8 +287,8 @@ func checkedConfig(content []byte) (*config.Config, error) {
 	return c, nil
 }
 
-// configuredBuilds are the targets to build for a tsmon.yaml that stays: those
-// that the channel requires which versions go to.
+// configuredBuilds returns the targets to build with an existing tsmon.yaml: those that the release
+// channel requires.
 func (p *plan) configuredBuilds() []string {
 	if len(p.Targets) > 0 {
 		return p.Targets
@@ -307,8 +307,8 @@ func (p *plan) configuredBuilds() []string {
 	return builds
 }
 
-// releaseChannel returns the channel that versions go to: the one that the application
-// asks, if releases are published to it, else the first.
+// releaseChannel returns the channel to publish releases to: the one that the application asks, if
+// releases are published to it, or else the first.
 func (p *plan) releaseChannel() string {
 	names, asks := p.config.ChannelNames(), p.project.Asks(p.config.PublicURL)
 	for _, name := range names {
@@ -319,9 +319,9 @@ func (p *plan) releaseChannel() string {
 	return names[0]
 }
 
-// prereleaseChannel returns the channel for pre-releases: of those that accept them, the
-// follower of the channel for releases, else one that follows none, else any. If none accepts
-// them, it is the channel for releases, which refuses them.
+// prereleaseChannel returns the channel to publish pre-releases to. Of those that accept them it
+// prefers the follower of the release channel, then one that follows none. If none accepts them,
+// it is the release channel, which refuses them.
 func (p *plan) prereleaseChannel() string {
 	stable := p.releaseChannel()
 	accepting := slices.DeleteFunc(p.config.ChannelNames(), func(name string) bool { return !p.config.Channels[name].Prerelease })
@@ -374,8 +374,8 @@ func (p *plan) workflows() error {
 	return nil
 }
 
-// gitlabMain returns .gitlab-ci.yml where there is none. An existing one is not
-// touched; the report says which line to add.
+// gitlabMain returns .gitlab-ci.yml if there is none. An existing one is not changed; the report
+// says which line to add.
 func (p *plan) gitlabMain() []File {
 	const name = ".gitlab-ci.yml"
 	include := "include: [{local: " + gitlabInclude + "}]"

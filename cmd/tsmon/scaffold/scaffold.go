@@ -1,13 +1,12 @@
-// Package scaffold sets a Tauri project up to release with tsmon: Init reads the
-// project and writes the configuration tsmon.yaml and the workflows for GitHub
-// Actions or GitLab CI.
+// Package scaffold sets up a Tauri project for releases with tsmon: Init reads the
+// project and writes tsmon.yaml and the workflows for GitHub Actions or GitLab CI.
 //
-// A workflow builds a pushed version tag on one machine a platform. Each job
+// A workflow builds a pushed version tag on one machine per platform. Each job
 // stages its bundles, and the job that completes the required targets publishes.
 // The updater's private key is given only to the step that bundles and signs,
-// after all code of dependencies that builds the application has run. Nothing is
-// run for pull requests. A second workflow, started by hand with a reason, rolls a
-// channel back. A third takes the steps of rollouts that are due, each hour where a
+// after all code of dependencies that builds the application has run. Nothing runs
+// for pull requests. A second workflow, started by hand with a reason, rolls a
+// channel back. A third takes the rollout steps that are due, every hour if a
 // channel keeps rings.
 package scaffold
 
@@ -38,8 +37,8 @@ type machine struct {
 	Tag    string // of the GitLab-hosted runner
 }
 
-// machines that targets are built on. An Apple silicon machine builds for Intel
-// too, which hosted runners are about to lose.
+// machines build the targets. Apple silicon machines build for Intel too, because hosted Intel
+// runners are about to be withdrawn.
 var machines = []machine{
 	{"linux-x86_64", "x86_64-unknown-linux-gnu", "ubuntu-22.04", "saas-linux-medium-amd64"},
 	{"linux-aarch64", "aarch64-unknown-linux-gnu", "ubuntu-22.04-arm", "saas-linux-medium-arm64"},
@@ -49,7 +48,7 @@ var machines = []machine{
 	{"darwin-x86_64", "x86_64-apple-darwin", "macos-15", "saas-macos-medium-m1"},
 }
 
-// usual are the targets that are built unless others are chosen.
+// usual are the targets that are built by default.
 var usual = []string{"windows-x86_64", "darwin-x86_64", "darwin-aarch64", "linux-x86_64"}
 
 // OS returns linux, windows or darwin.
@@ -64,15 +63,14 @@ func Targets() []string {
 	return targets
 }
 
-// defaultTargets returns the usual targets for which the project builds something
-// that the updater can install.
+// defaultTargets returns the usual targets for which the project builds a bundle that the updater
+// can install.
 func defaultTargets(p *tauri.Project) []string {
 	return slices.DeleteFunc(slices.Clone(usual), func(t string) bool { return len(requiredKeys(p, []string{t})) == 0 })
 }
 
-// requiredKeys returns the platform keys that a release of the project has for
-// some targets: the plain one where there is a bundle for clients of every
-// installer type, else one for each type.
+// requiredKeys returns the platform keys of the project's releases for some targets: the plain key
+// if one bundle suits clients of every installer type, or else one for each type.
 func requiredKeys(p *tauri.Project, targets []string) []string {
 	var keys []string
 	for _, target := range targets {
@@ -100,11 +98,9 @@ type Config struct {
 	PublicURL string
 	Keys      []string // RW… lines
 	KeySource string   // where the keys are from, for a comment
-	// Required are platform keys that every release must have; empty leaves that
-	// to be decided.
+	// Required are the platform keys that every release must have; empty if undecided.
 	Required []string
-	// Static are those of the channels stable and beta whose latest.json the application
-	// reads.
+	// Static lists the channels, of stable and beta, whose latest.json the application reads.
 	Static []string
 }
 
@@ -123,19 +119,19 @@ func configFile(c Config) ([]byte, error) { return render("tsmon.yaml", c) }
 // workflow is what CI files depend on.
 type workflow struct {
 	Targets  []string // OS-ARCH, out of Targets
-	Channels []string // that a rollback may be asked for
-	// Stable is the channel that versions go to, Prerelease that of pre-releases.
+	Channels []string // that can be rolled back
+	// Stable is the channel for releases, Prerelease that for pre-releases.
 	Stable, Prerelease string
 	S3                 bool // the storage is a bucket, which takes credentials
 	Rings              bool // a channel keeps rings, whose rollouts need no server
-	Operators          bool // moves are signed, so that what publishes gets an operator's key
+	Operators          bool // moves are signed, so publishing jobs get an operator's key
 	// Dir is the folder of tsmon.yaml and package.json from the root of the
 	// repository, with slashes; "." is the root.
 	Dir      string
 	Frontend Frontend
 }
 
-// Machines returns what the targets are built on.
+// Machines returns the machines that build the targets.
 func (w workflow) Machines() []machine {
 	var chosen []machine
 	for _, target := range w.Targets {
@@ -192,7 +188,7 @@ var (
 	installScript string
 )
 
-// templates are delimited by [[ and ]], for workflows use braces themselves.
+// templates are delimited by [[ and ]], because workflows use braces themselves.
 var templates = template.Must(template.New("").Delims("[[", "]]").Funcs(template.FuncMap{
 	"yaml":    scalar,
 	"list":    list,
@@ -207,7 +203,7 @@ func render(name string, data any) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// scalar writes a text as YAML on one line, quoted where it has to be.
+// scalar returns a text as YAML on one line, in quotes if it needs them.
 func scalar(text string) (string, error) {
 	node := yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: text}
 	if strings.ContainsAny(text, "\n\r\t,[]{}#: ") {
@@ -221,7 +217,7 @@ func scalar(text string) (string, error) {
 	return line, err
 }
 
-// list writes words as a YAML list on one line.
+// list returns words as a YAML list on one line.
 func list(words []string) (string, error) {
 	quoted := make([]string, len(words))
 	for i, word := range words {
@@ -233,7 +229,7 @@ func list(words []string) (string, error) {
 	return "[" + strings.Join(quoted, ", ") + "]", nil
 }
 
-// quote writes a text as one word of a shell, without quotes where it needs none.
+// quote returns a text as one word of a shell, in quotes if it needs them.
 func quote(text string) string {
 	if text != "" && strings.IndexFunc(text, needsQuotes) < 0 {
 		return text

@@ -72,16 +72,15 @@ func (p *plan) compare() error {
 	return nil
 }
 
-// rotating says, where trusted_keys give a new key to later versions, which private key CI
-// has to have, and when.
+// rotating says which private key CI needs, if trusted_keys has a key that only later versions have.
 func (p *plan) rotating(secret string) {
 	if key := p.config.TrustedKeys.Later(); key != "" {
-		p.report.Next = append(p.report.Next, secret+" TAURI_SIGNING_PRIVATE_KEY is the private key that signs the next release: replace the old one by the new one only once `tsmon keys rotate --to "+key+"` says that the new key signs")
+		p.report.Next = append(p.report.Next, secret+" TAURI_SIGNING_PRIVATE_KEY is the private key that signs the next release: replace the old one with the new one only once `tsmon keys rotate --to "+key+"` says that the new key signs")
 	}
 }
 
-// compareTargets warns of a tsmon.yaml that the workflow's jobs can't complete, or that
-// stays with other targets than were given.
+// compareTargets warns if the workflow does not build the targets in tsmon.yaml, or if an existing
+// tsmon.yaml has other targets than were given.
 func (p *plan) compareTargets() {
 	channel := p.releaseChannel()
 	required := p.config.Channels[channel].Targets
@@ -102,7 +101,7 @@ func (p *plan) compareTargets() {
 	}
 }
 
-// write writes all files, or none if one is in the way.
+// write writes all files, or none if one may not be replaced.
 func (p *plan) write() error {
 	var changed []File
 	var replaced []string
@@ -140,7 +139,7 @@ func (p *plan) write() error {
 	return nil
 }
 
-// action compares a file with what is there.
+// action returns what write does with a file.
 func (p *plan) action(f File) (string, error) {
 	before, err := os.ReadFile(f.Path)
 	switch {

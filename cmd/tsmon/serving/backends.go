@@ -52,8 +52,8 @@ type backends struct {
 	only    string      // the side that is served, empty for both
 }
 
-// openBackends opens everything. A remote back end that is down is no error: requests
-// connect to it.
+// openBackends opens the stores and the broker. A remote one that is down is no error, because
+// requests connect to it.
 func openBackends(ctx context.Context, app *cli.App, c *config.Config, only string, log *slog.Logger) (b *backends, err error) {
 	b = &backends{log: log, only: only, memory: api.NewMemory(time.Now), build: web.Build{Version: app.Version, Commit: app.Commit}}
 	defer func() {
@@ -98,7 +98,7 @@ func (b *backends) configure(ctx context.Context, c *config.Config) (err error) 
 	if b.presign, err = cli.OpenPresigner(c); err != nil {
 		return err
 	}
-	if b.only != api.Updates { // which knows no users
+	if b.only != api.Updates {
 		if b.tokens, b.secrets, err = openSecrets(ctx, c, b.records, b.log); err == nil {
 			b.digest = b.tokens.Digest()
 		}
@@ -106,8 +106,8 @@ func (b *backends) configure(ctx context.Context, c *config.Config) (err error) 
 	return err
 }
 
-// secretsChanged reports whether the secrets of clients differ from those in force. If they
-// can't be read they count as unchanged.
+// secretsChanged reports whether the secrets of clients differ from those in force. It is false
+// if they can't be read.
 func (b *backends) secretsChanged(ctx context.Context, c *config.Config) bool {
 	if b.only == api.Updates {
 		return false
@@ -185,8 +185,8 @@ func openMessages(ctx context.Context, c config.MQTT, log *slog.Logger) (message
 	return broker, "mqtt://" + broker.Addr(), nil
 }
 
-// startBroker starts a broker at an address. If none is configured and another program has the
-// default one, it picks a free port and logs that.
+// startBroker starts a broker. If no address is configured and the default one is taken, it picks
+// a free port and logs that.
 func startBroker(ctx context.Context, listen string, log *slog.Logger) (*mqtt.Broker, error) {
 	broker, err := mqtt.Listen(ctx, mqtt.BrokerOptions{Address: cmp.Or(listen, config.DefaultBroker), Log: log})
 	if listen != "" || !errors.Is(err, syscall.EADDRINUSE) {
@@ -194,7 +194,7 @@ func startBroker(ctx context.Context, listen string, log *slog.Logger) (*mqtt.Br
 	}
 	broker, err = mqtt.Listen(ctx, mqtt.BrokerOptions{Address: "127.0.0.1:0", Log: log})
 	if err == nil {
-		log.Warn("another program has the default address of the MQTT broker: devices have to connect to another one, which is not the same after a restart",
+		log.Warn("the default address of the MQTT broker is taken: devices must connect to another one, which changes with each restart",
 			"taken", config.DefaultBroker, "address", broker.Addr(), "mend", "set TSMON_MQTT_LISTEN to a free address")
 	}
 	return broker, err

@@ -43,9 +43,8 @@ type DemoFile struct {
 	MQTTURL    string `json:"mqtt_url,omitempty"`    // of the broker in the process, if there is one
 }
 
-// consoleOptions returns the console's options. With the demo, its login is what
-// demo.json says once the demo is ready, and only where the server listens to this
-// machine alone.
+// consoleOptions returns the console's options. If the demo runs on a server that only this
+// machine can reach, they contain the login from demo.json once it is written.
 func consoleOptions(c *config.Config, demo bool) console.Options {
 	o := console.Options{Images: c.Server.Console.Images}
 	if local, err := isLocal(c.Server.Listen); !demo || !local || err != nil {
@@ -58,8 +57,8 @@ func consoleOptions(c *config.Config, demo bool) console.Options {
 	return o
 }
 
-// leftDemo reads and removes the demo.json of an earlier start, so that it is not mistaken for
-// that of this start. It returns nil if no demo is wanted.
+// leftDemo reads and removes the demo.json of an earlier start, so that nobody takes it for that
+// of this start. It returns nil if no demo is wanted.
 func leftDemo(c *config.Config, wanted bool) (*DemoFile, error) {
 	if !wanted {
 		return nil, nil
@@ -79,7 +78,7 @@ func leftDemo(c *config.Config, wanted bool) (*DemoFile, error) {
 // mendDemo is the hint for giving the demo its own records.
 const mendDemo = "give the demo its own folder with --data FOLDER, and unset TSMON_RECORDS and server.records"
 
-// onlyDemo refuses records that contain other tenants than the demo's.
+// onlyDemo refuses records with tenants other than the demo's.
 func onlyDemo(ctx context.Context, records record.Store) error {
 	tenants, err := records.Tenants(ctx)
 	if err != nil {
@@ -159,7 +158,7 @@ func prepareDemo(ctx context.Context, app *cli.App, b *backends, before *DemoFil
 		return nil, err
 	}
 	menus, err := b.records.Menus(ctx, demoTenant.Schema)
-	if err == nil && len(menus) == 0 { // else it was imported before, and may have been edited
+	if err == nil && len(menus) == 0 { // else it was imported before and may have been edited
 		err = b.records.Import(ctx, demoTenant.Schema, demo.Content(u.ID, demoProfile))
 	}
 	if err != nil {
@@ -210,7 +209,7 @@ func writeDemoFile(app *cli.App, path string, b *backends, base, token string) e
 	return nil
 }
 
-// readDemoFile returns what an earlier start wrote, empty if it can't be read.
+// readDemoFile returns the content of demo.json, empty if it can't be read.
 func readDemoFile(path string) DemoFile {
 	var before DemoFile
 	text, err := cli.ReadSmall(path)

@@ -13,11 +13,11 @@ import (
 	"tsmon/cmd/tsmon/cli"
 )
 
-// ending is a server that stops without failing a request, if it has enough time.
+// ending shuts a server down without failing requests, if they finish in time.
 type ending struct {
 	server    *http.Server
 	tcp       net.Listener  // what serve listens with, below TLS
-	begin     func()        // makes the server unready
+	begin     func()        // makes /readyz fail
 	drain     time.Duration // how long requests are still accepted after SIGTERM
 	downloads time.Duration // how long running requests may then take
 	log       *slog.Logger
@@ -26,8 +26,8 @@ type ending struct {
 	running  sync.WaitGroup // requests
 }
 
-// listen returns a listener for ending: without Multipath TCP, whose listeners take no
-// filter.
+// listen returns a listener without Multipath TCP, because ignoreNew needs a socket filter, which
+// such listeners refuse.
 func listen(ctx context.Context, address string) (net.Listener, error) {
 	var c net.ListenConfig
 	c.SetMultipathTCP(false)
@@ -95,7 +95,7 @@ func (e *ending) serve(ctx context.Context, listener net.Listener) error {
 	return err
 }
 
-// shutDown closes the listener, and the connections when their time is up.
+// shutDown closes the listener, waits for requests, and closes the connections that are left.
 func (e *ending) shutDown(ctx context.Context) error {
 	inTime, cancel := context.WithTimeout(ctx, e.downloads)
 	defer cancel()

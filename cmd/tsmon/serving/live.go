@@ -19,19 +19,19 @@ import (
 	"tsmon/cmd/tsmon/config"
 )
 
-// live serves with a configuration that can be reloaded: on each reload a new server takes over
-// with the same back ends, and the previous one ends with its last request.
+// live serves with a configuration that can be reloaded. On each reload a new server takes over
+// with the same back ends, and the previous one ends after its last request.
 type live struct {
 	app         *cli.App
 	backends    *backends
 	options     serveOptions
-	address     string       // that it listens on
+	address     string       // of the listener
 	certificate *certificate // nil without TLS
 	level       *slog.LevelVar
 	log         *slog.Logger
 	ended       sync.WaitGroup // generations that were replaced
 
-	mu      sync.RWMutex // of what follows, written by reloads alone
+	mu      sync.RWMutex // guards the fields below
 	config  *config.Config
 	present *generation
 }
@@ -46,7 +46,7 @@ type generation struct {
 	moves   sync.WaitGroup // of channels
 }
 
-// start begins a generation and makes it the present one.
+// start makes a new generation the present one.
 func (l *live) start(ctx context.Context, c *config.Config) {
 	options := l.backends.options(c)
 	options.Console = consoleOptions(c, l.options.demo)
@@ -69,7 +69,7 @@ func (l *live) start(ctx context.Context, c *config.Config) {
 	})
 }
 
-// showReleases adds the routes of the release pages, which write nothing.
+// showReleases configures the release pages, which are read-only.
 func (l *live) showReleases(ctx context.Context, c *config.Config, o *api.Options) {
 	if o.Only == api.Monitoring {
 		return
@@ -104,7 +104,7 @@ func (g *generation) end() {
 	g.server.Close()
 }
 
-// enter returns the present generation and adds a request to its running; the caller calls
+// enter returns the present generation with one more running request. The caller calls
 // running.Done.
 func (l *live) enter() *generation {
 	l.mu.RLock()
@@ -134,14 +134,14 @@ func (l *live) unready() {
 	g.server.End()
 }
 
-// close ends all generations, whose requests have ended.
+// close ends all generations after their last requests.
 func (l *live) close() {
 	l.present.end()
 	l.ended.Wait()
 }
 
-// lookEvery is how often the secrets of clients are read again, because another server or a
-// command may have replaced them, or they could not be read at the start.
+// lookEvery is how often the secrets of clients are read again. Another server or a command may
+// have replaced them, or the records were down at the start.
 const lookEvery = 10 * time.Second
 
 // follow reloads on SIGHUP, and when the secrets of clients have changed, until the context
@@ -178,7 +178,7 @@ func (l *live) reload(ctx context.Context) {
 	if len(restart) > 0 {
 		l.log.Warn("settings changed that need a restart", "settings", strings.Join(restart, ", "))
 	}
-	_ = l.level.UnmarshalText([]byte(l.config.Server.Log.Level)) // it was checked; last, or nothing may be said
+	_ = l.level.UnmarshalText([]byte(l.config.Server.Log.Level)) // checked by Load; set last, so that it doesn't hide the lines above
 }
 
 func (l *live) tryReload(ctx context.Context) (changed, restart []string, err error) {

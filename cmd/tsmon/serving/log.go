@@ -32,7 +32,7 @@ type batchWriter struct {
 	err   error       // of the last write
 }
 
-// Write adds whole lines. Its errors are those of an earlier batch.
+// Write adds whole lines. It returns the error of an earlier batch.
 func (g *batchWriter) Write(p []byte) (int, error) {
 	g.mu.Lock()
 	before := len(g.lines)
@@ -40,8 +40,8 @@ func (g *batchWriter) Write(p []byte) (int, error) {
 	return len(p), g.added(before)
 }
 
-// added unlocks mu and schedules a flush of what was added after the first before
-// bytes.
+// added unlocks mu, and flushes a full batch or schedules the flush. before is the length of the
+// batch before the last line.
 func (g *batchWriter) added(before int) error {
 	err, full := g.err, len(g.lines) >= batchSize
 	switch {
@@ -75,9 +75,9 @@ func (g *batchWriter) Flush() {
 	g.spare = lines
 }
 
-// newLog returns the server's log, whose level it sets. c has been checked.
+// newLog returns the server's log and sets its level.
 func newLog(g *batchWriter, c config.Log, level *slog.LevelVar) *slog.Logger {
-	_ = level.UnmarshalText([]byte(c.Level)) // else info
+	_ = level.UnmarshalText([]byte(c.Level)) // checked by Load
 	options := slog.HandlerOptions{Level: level}
 	if c.Format == config.LogText {
 		return slog.New(slog.NewTextHandler(g, &options))
@@ -85,9 +85,8 @@ func newLog(g *batchWriter, c config.Log, level *slog.LevelVar) *slog.Logger {
 	return slog.New(&lineHandler{slog.NewJSONHandler(g, &options), g, []byte{}})
 }
 
-// lineHandler writes the lines of slog.JSONHandler, byte for byte. Lines of plain
-// texts and numbers, which those of requests are, take it a third of the time; it
-// passes all others on.
+// lineHandler writes the same bytes as slog.JSONHandler. It encodes lines of plain texts and
+// numbers, such as those of requests, in a third of the time, and passes all others on.
 type lineHandler struct {
 	slog.Handler
 	to   *batchWriter

@@ -35,9 +35,9 @@ const (
 	clientRow = "client secrets"
 )
 
-// openSecrets opens the keys of access tokens and returns the secrets of clients: the
-// configured ones, and for the others those in the records, which all servers share, or those
-// in the data folder if there is no secret to encrypt them. The first server generates them.
+// openSecrets opens the keys of access tokens and returns the secrets of clients. What is not
+// configured is read from the records, which all servers share, or from the data folder if there
+// is no secret to encrypt it with. The first server generates it.
 func openSecrets(ctx context.Context, c *config.Config, records record.Store, log *slog.Logger) (keys *token.Keys, set Secrets, err error) {
 	var shared *vault.Vault
 	if c.Server.HasSecret() {
@@ -83,7 +83,7 @@ func checkOpen(ctx context.Context, records record.Secrets) error {
 	return nil // unknown while the records are down
 }
 
-// checkOpenFile is checkOpen for a command. Without records it does nothing.
+// checkOpenFile is checkOpen for a command, which may run without records.
 func checkOpenFile(ctx context.Context, c *config.Config) error {
 	err := cli.WithRecords(ctx, c, func(records record.Store) error { return checkOpen(ctx, records) })
 	if errors.Is(err, cli.ErrNoRecords) || errors.Is(err, record.ErrUnavailable) {
@@ -92,8 +92,7 @@ func checkOpenFile(ctx context.Context, c *config.Config) error {
 	return err
 }
 
-// clientSecrets returns the configured secrets, and stored ones for those that are not
-// configured.
+// clientSecrets returns the configured secrets, completed with stored ones.
 func clientSecrets(ctx context.Context, c *config.Config, shared *vault.Vault) (Secrets, error) {
 	set := Secrets{AccessKey: string(c.Server.Upload.AccessKey), SecretKey: string(c.Server.Upload.SecretKey)}
 	elsewhere := cli.SeriesFile(c) == "" // InfluxDB has its own address for writing, and its own tokens
@@ -202,7 +201,7 @@ func keptSecrets(path string) (Secrets, error) {
 	}
 	var kept Secrets
 	if json.Unmarshal(text, &kept) != nil || kept.AccessKey == "" || kept.SecretKey == "" || kept.WriteToken == "" {
-		return Secrets{}, cli.WithHint(fmt.Errorf("%s does not hold accesskey, secretkey and write_token", path), "move it away: the server creates a new one")
+		return Secrets{}, cli.WithHint(fmt.Errorf("%s must contain accesskey, secretkey and write_token", path), "move it away: the server creates a new one")
 	}
 	return kept, nil
 }

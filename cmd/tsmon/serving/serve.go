@@ -1,5 +1,5 @@
-// Package serving holds `tsmon serve`: it opens the back ends that are configured,
-// joins them to the HTTP interface, and adds the demo.
+// Package serving holds `tsmon serve`: it opens the configured back ends, connects them to the
+// HTTP interface, and adds the demo.
 package serving
 
 import (
@@ -363,7 +363,7 @@ func moveChannels(ctx context.Context, app *cli.App, c *config.Config, b *backen
 	return nil
 }
 
-// reachable returns the address by which this machine reaches a listener.
+// reachable returns an address at which this machine reaches a listener.
 func reachable(address string) string {
 	at, err := netip.ParseAddrPort(address)
 	if err == nil && at.Addr().IsUnspecified() {
@@ -372,8 +372,7 @@ func reachable(address string) string {
 	return address
 }
 
-// CheckServer refuses to send tokens over a network without TLS, and origins that no
-// page can have.
+// CheckServer refuses to send tokens over a network without TLS, and invalid origins.
 func CheckServer(s config.Server) error {
 	for _, origin := range s.CORSOrigins {
 		if err := web.CheckOrigin(origin); err != nil {
@@ -404,7 +403,7 @@ func CheckServer(s config.Server) error {
 	return nil
 }
 
-// isLocal reports whether only this machine reaches an address.
+// isLocal reports whether only this machine can reach an address.
 func isLocal(address string) (bool, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {

@@ -13,15 +13,14 @@ import (
 	"tsmon/cmd/tsmon/config"
 )
 
-// certificate reloads its files when they change, so that a renewal needs no
-// restart.
+// certificate reloads its files when they change, so that a renewal needs no restart.
 type certificate struct {
 	files config.TLS
 	log   *slog.Logger
 
 	mu     sync.Mutex
-	looked time.Time    // when the files were last looked at
-	stamp  [2]time.Time // their times of modification
+	looked time.Time    // when the files were last checked
+	stamp  [2]time.Time // their modification times
 	loaded *tls.Certificate
 }
 

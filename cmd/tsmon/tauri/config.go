@@ -34,7 +34,7 @@ func (d *document) config() (Config, error) {
 	return c, m.err
 }
 
-// aliases are other names that Tauri takes.
+// aliases are other names that Tauri accepts.
 var aliases = map[string]string{
 	"productName":                        "product-name",
 	"dangerousInsecureTransportProtocol": "dangerous-insecure-transport-protocol",
@@ -149,8 +149,8 @@ func (m *members) artifacts() Artifacts {
 	return NoArtifacts
 }
 
-// Updatable returns the bundle types of a platform that are built and that the
-// updater can install, the one that suits clients of unknown type first.
+// Updatable returns the bundle types of a platform that are built and that the updater can
+// install. The first one is for clients of unknown type.
 func (p *Project) Updatable(platform string) []string {
 	built := p.On(platform).Bundle.Targets
 	return slices.DeleteFunc(slices.Clone(updatable[platform]), func(t string) bool { return built != nil && !slices.Contains(built, t) })

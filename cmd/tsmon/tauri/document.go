@@ -28,7 +28,7 @@ type format struct {
 	decode  func(data []byte, tree any) error
 }
 
-// formats are in the order in which the Tauri CLI prefers them.
+// formats are in the Tauri CLI's order of preference.
 var formats = []format{
 	{"tauri.conf.json", "tauri.%s.conf.json", decodeJSON},
 	{"tauri.conf.json5", "tauri.%s.conf.json5", json5.Unmarshal},
@@ -81,8 +81,7 @@ func readFile(path string) ([]byte, error) {
 	return bytes.TrimPrefix(data, []byte("\ufeff")), nil
 }
 
-// decodeJSON also takes JSON5, as the Tauri CLI does. What is neither gets the
-// error of JSON.
+// decodeJSON accepts JSON5 too, as the Tauri CLI does. Its errors are those of JSON.
 func decodeJSON(data []byte, tree any) error {
 	err := json.Unmarshal(data, tree)
 	if err != nil && json5.Unmarshal(data, tree) == nil {
@@ -114,8 +113,8 @@ func (d *document) lineAt(offset int64) int {
 	return 1 + bytes.Count(d.data[:end], []byte("\n"))
 }
 
-// memberError reports a member, such as bundle.targets, with its line if the name
-// stands in the file only once.
+// memberError reports a member, such as bundle.targets, with its line if the name occurs only
+// once in the file.
 func (d *document) memberError(member, problem string) error {
 	name := member[strings.LastIndex(member, ".")+1:]
 	key := regexp.MustCompile(`["'.\s{,]` + regexp.QuoteMeta(name) + `["']?\s*[:=]`)

@@ -22,15 +22,15 @@ type Finding struct {
 // DefaultIdentifier is what `tauri init` writes and `tauri build` refuses.
 const DefaultIdentifier = "com.tauri.dev"
 
-// Check compares the project with where its releases are published: the
-// addresses at which clients find the given channels are PUBLICURL/CHANNEL/…
+// Check compares the project with the place where its releases are published. Clients find the
+// channels at PUBLICURL/CHANNEL/…
 func (p *Project) Check(publicURL string, channels []string) []Finding {
 	var found []Finding
 	seen := map[string]bool{}
 	for _, platform := range Platforms() {
 		c := p.On(platform)
 		for _, f := range slices.Concat(p.checkBundle(platform, c), p.checkEndpoints(c.Updater, publicURL, channels)) {
-			// What an overlay does not change is the same on every platform.
+			// Settings that no overlay changes are the same on every platform.
 			if key := f.Member + f.Problem; !seen[key] {
 				seen[key] = true
 				found = append(found, f)
@@ -67,7 +67,7 @@ func (p *Project) checkBundle(platform string, c Config) []Finding {
 	return found
 }
 
-// fileOf returns the file that decides for a platform.
+// fileOf returns the overlay of a platform, or else the main file.
 func (p *Project) fileOf(platform string) string {
 	if overlay := p.overlays[platform]; overlay != "" {
 		return overlay
@@ -82,7 +82,7 @@ func (p *Project) checkEndpoints(u Updater, publicURL string, channels []string)
 	}
 	var found []Finding
 	if len(u.Endpoints) == 0 {
-		found = append(found, p.finding(member, "the application asks nowhere for updates", suggestEndpoints([]string{""}, publicURL, channels)))
+		found = append(found, p.finding(member, "the application has no endpoint to ask for updates", suggestEndpoints([]string{""}, publicURL, channels)))
 	}
 	trial := strings.HasPrefix(publicURL, "http:")
 	for _, endpoint := range u.Endpoints {
@@ -97,9 +97,8 @@ func (p *Project) checkEndpoints(u Updater, publicURL string, channels []string)
 	return found
 }
 
-// suggestEndpoints returns endpoints below a public URL, as a JSON list. Each keeps its
-// channel, if there is one of that name, and its form, so that an application that asks a
-// server still does.
+// suggestEndpoints returns endpoints below a public URL, as a JSON list. Each keeps its channel, if
+// that exists, and its form, so that an application that asks a server still does.
 func suggestEndpoints(endpoints []string, publicURL string, channels []string) string {
 	var suggested []string
 	for _, endpoint := range endpoints {
@@ -122,7 +121,7 @@ func suggestEndpoints(endpoints []string, publicURL string, channels []string) s
 	return "[" + strings.Join(suggested, ", ") + "]"
 }
 
-// Paths below a channel that clients may ask.
+// Paths below a channel that clients may request.
 const (
 	staticPath  = "latest.json"
 	dynamicPath = "{{target}}/{{arch}}/{{current_version}}"
@@ -156,7 +155,7 @@ func CheckEndpoint(endpoint, publicURL string, channels []string, allowHTTP bool
 	return "is neither CHANNEL/" + staticPath + " nor CHANNEL/" + dynamicPath + "?" + bundleType
 }
 
-// plainEndpoint writes an endpoint's variables without encoding and spaces.
+// plainEndpoint decodes an endpoint's variables and removes spaces.
 func plainEndpoint(endpoint string) string {
 	return strings.NewReplacer("%7B", "{", "%7b", "{", "%7D", "}", "%7d", "}", " ", "").Replace(endpoint)
 }
@@ -179,9 +178,9 @@ func (p *Project) ReadsManifest(publicURL string) bool {
 	return slices.Contains(slices.Collect(maps.Values(p.Asks(publicURL))), true)
 }
 
-// Asks returns the channels that the application asks below publicURL, on any platform,
-// and whether it reads their manifest there or asks the server. It is by the first of the
-// endpoints there, since later ones are asked only if those before fail.
+// Asks returns the channels below publicURL that the application asks on any platform. The value is
+// true if it reads their manifest, and false if it asks the server. Only the first endpoint below
+// publicURL counts, since later ones are asked only if that fails.
 func (p *Project) Asks(publicURL string) map[string]bool {
 	reads := map[string]bool{}
 	for _, platform := range Platforms() {

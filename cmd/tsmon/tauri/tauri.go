@@ -7,13 +7,12 @@
 // it as a JSON merge patch (RFC 7396). What `tauri build --config` adds is not
 // known here.
 //
-// The package is held to the Tauri CLI's own code by testdata/reference.json. It
-// differs on purpose in that unknown members are ignored, and because of its JSON5
-// library in that white space and unquoted names are ASCII and \x escapes are
-// refused.
+// testdata/reference.json compares the package with the Tauri CLI's own code. It differs on
+// purpose in that it ignores unknown members. Because of its JSON5 library, it accepts only ASCII
+// white space and ASCII unquoted names, and refuses \x escapes.
 //
-// A Tauri 1 project is refused with ErrV1. Every file is read up to a bound, and
-// errors name the file and, where it is known, the line.
+// A Tauri 1 project is refused with ErrV1. Reads are bounded. Errors name the file and, if known,
+// the line.
 package tauri
 
 import (
@@ -33,7 +32,7 @@ var (
 	ErrV1 = errors.New("a Tauri 1 project")
 )
 
-// Desktop platforms, as file names of overlays have them.
+// Desktop platforms, as in the file names of overlays.
 const (
 	Linux   = "linux"
 	Windows = "windows"
@@ -118,9 +117,9 @@ func (p *Project) Pubkeys() []string {
 	return keys
 }
 
-// Find looks for the project of a folder: in the folder, in src-tauri below it,
-// then up to three levels down, past node_modules, target and hidden folders.
-// It returns the main configuration file, or an error that wraps ErrNoProject.
+// Find returns the main configuration file of the project in a folder. It looks in the folder, in
+// src-tauri below it, then up to three levels down, except in node_modules, target and hidden
+// folders. The error wraps ErrNoProject if there is none.
 func Find(dir string) (string, error) {
 	for _, d := range []string{dir, filepath.Join(dir, "src-tauri")} {
 		if file := mainFile(d); file != "" {
@@ -169,9 +168,8 @@ func isFile(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// Read reads a project by its main configuration file, or the one that the Tauri
-// CLI would use in a folder. Errors wrap ErrNoProject, ErrV1, fs.ErrNotExist or
-// say what is wrong in which file.
+// Read reads a project by its main configuration file, or by its folder. Errors wrap ErrNoProject,
+// ErrV1 or fs.ErrNotExist, or say what is wrong in which file.
 func Read(path string) (*Project, error) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		file := mainFile(path)
