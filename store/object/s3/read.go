@@ -219,7 +219,7 @@ func (s *Store) list(ctx context.Context, prefix, after string, yield func(objec
 }
 
 // listOptions request no more than needed. A server may refuse an after that can't begin a
-// key, so wanted applies that one.
+// key, so such an after is left to wanted.
 func (l location) listOptions(prefix, after string) minio.ListObjectsOptions {
 	opts := minio.ListObjectsOptions{Prefix: l.path(prefix), Recursive: true, FetchOwner: new(bool)}
 	if after != "" && object.ValidPrefix(after) {

@@ -1,8 +1,8 @@
 // Package recordtest holds the suite that every adapter of package record passes.
 //
-// The suite is hostile: names that try to break out of a statement, ids of other
-// diagrams and tenants, saves that race for one diagram, contexts that are cancelled
-// in the middle, JSON that a careless decoder would change.
+// The suite is hostile. It tries names that break out of a statement, ids of other diagrams
+// and tenants, concurrent saves of one diagram, contexts cancelled in the middle of a call, and
+// JSON that a careless decoder would change.
 package recordtest
 
 import (
