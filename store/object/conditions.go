@@ -11,10 +11,10 @@ import (
 // ErrUnconditional means that the store ignores write conditions and overwrites objects.
 var ErrUnconditional = errors.New("the store ignores If-None-Match or If-Match, so that two publishers could overwrite each other")
 
-// CheckConditions tests that the store honours the conditions of Create and Swap.
-// data is the content, at most MaxSwap bytes, of an object that never changes. It is
-// written again as a new object and over an ETag that no object has. If one of these
-// succeeds the error is ErrUnconditional; no harm is done, since the bytes are equal.
+// CheckConditions tests that the store honours the conditions of Create and Swap. data is the
+// content, at most MaxSwap bytes, of an existing object that never changes. CheckConditions
+// tries to create the object again, and to swap it from an ETag that no object has. If either
+// succeeds the error is ErrUnconditional, and the object is the same as before.
 func CheckConditions(ctx context.Context, s Store, key string, data []byte, attrs Attributes) error {
 	_, err := s.Create(ctx, key, bytes.NewReader(data), int64(len(data)), attrs)
 	if err := refused(key, err, fs.ErrExist); err != nil {

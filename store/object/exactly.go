@@ -6,8 +6,8 @@ import (
 )
 
 // Exactly returns a reader that fails unless r has exactly size bytes: with
-// io.ErrUnexpectedEOF if r ends early, with another error if r continues, and with
-// the error of r, even one that comes with or after the last byte.
+// io.ErrUnexpectedEOF if r ends early, and with another error if r continues. It returns
+// errors of r, even those with or after the last byte.
 func Exactly(r io.Reader, size int64) io.Reader {
 	return &exactly{r: r, size: size, left: size}
 }

@@ -1,21 +1,18 @@
-// Package object defines the object store that releases are published to: a flat
-// space of keys, each holding a sequence of bytes. Writes are conditional:
-// Create writes a key that does not exist, Swap replaces a small object whose ETag
-// the caller knows. Delete is for what nothing refers to any more. There is no rename
-// and no append.
+// Package object defines the object store that releases are published to: a flat space of
+// keys, each holding a sequence of bytes. Writes are conditional: Create writes a key that
+// does not exist, and Swap replaces a small object whose ETag the caller knows. Delete removes
+// objects that nothing refers to. There is no rename and no append.
 //
 // The adapters dir and s3 pass the suite in objecttest. They guarantee:
 //
 //   - An object exists whole or not at all, whatever crashes.
 //   - Of concurrent Creates of one key, and of concurrent Swaps from one ETag,
 //     exactly one succeeds, across processes too.
-//   - Create and Swap have compared what the store holds with what was sent, by
-//     size and checksum.
+//   - Create and Swap verify the size and checksum of the stored object.
 //   - Errors match fs.ErrNotExist, fs.ErrExist, fs.ErrPermission or the sentinels of
 //     this package. A missing bucket, or a root folder that has disappeared, is
 //     ErrNoStore and never fs.ErrNotExist, so that it is not mistaken for an empty
-//     store. A folder that was never created is an empty store, unless the caller
-//     insisted on it when opening the store.
+//     store. A folder that was never created is an empty store.
 //   - Waits are bounded by the context and the adapter's timeouts.
 package object
 
@@ -34,9 +31,9 @@ import (
 )
 
 var (
-	// ErrChanged says that an object has another ETag than the caller expects.
+	// ErrChanged says that an object does not have the expected ETag.
 	ErrChanged = errors.New("object changed in the meantime")
-	// ErrNoStore says that the bucket or the root folder itself is missing.
+	// ErrNoStore says that the bucket or the root folder is missing.
 	ErrNoStore = errors.New("the store does not exist")
 	// ErrUnavailable says that the store can't be reached or did not answer in time.
 	ErrUnavailable = errors.New("the store does not answer")
@@ -44,7 +41,7 @@ var (
 	ErrClock = errors.New("clocks differ")
 	// ErrFull says that the store has no room left.
 	ErrFull = errors.New("the store is full")
-	// ErrCorrupt says that the store holds other bytes than were sent.
+	// ErrCorrupt says that the stored bytes differ from those sent.
 	ErrCorrupt = errors.New("the stored bytes differ from those sent")
 	// ErrRange says that an object has no such part.
 	ErrRange = errors.New("the object has no such part")
@@ -55,16 +52,16 @@ var (
 // MaxSwap is the largest object that Swap accepts, in bytes.
 const MaxSwap = 4 << 20
 
-// StraightSize is the size in bytes up to which Create may read its data before it
-// knows whether the key is taken.
+// StraightSize is the size in bytes up to which Create may read its data before it checks
+// whether the key is taken.
 const StraightSize = 8 << 20
 
 // Info describes one object.
 type Info struct {
 	Key  string
 	Size int64 // bytes
-	// ETag identifies the content, without quotes. It is a digest of the bytes, or
-	// for objects larger than MaxSwap possibly of size and time. List leaves it
+	// ETag identifies the content, without quotes. It is a digest of the bytes, but for
+	// objects larger than MaxSwap it may depend on size and time only. List leaves it
 	// empty, since a directory would have to read every object.
 	ETag    string
 	ModTime time.Time
@@ -79,66 +76,64 @@ type Attributes struct {
 
 // Store is an object store. All methods may be called concurrently.
 type Store interface {
-	// Get opens an object. The caller closes the reader, which ends with ctx, and
-	// which returns io.ErrUnexpectedEOF instead of io.EOF if it gets fewer than
-	// Info.Size bytes. fs.ErrNotExist if there is no object.
+	// Get opens an object. The caller closes the reader, which fails when ctx ends. It
+	// returns io.ErrUnexpectedEOF instead of io.EOF before Info.Size bytes. fs.ErrNotExist
+	// if there is no object.
 	Get(ctx context.Context, key string) (io.ReadCloser, Info, error)
 
 	// GetRange opens length bytes of an object from offset on, with a reader like
-	// Get's. fs.ErrNotExist if there is no object, ErrChanged if it has another
-	// ETag, ErrRange if length is not positive or the object is too short.
+	// Get's. fs.ErrNotExist if there is no object, ErrChanged if its ETag differs,
+	// ErrRange if length is not positive or the object is too short.
 	GetRange(ctx context.Context, key, etag string, offset, length int64) (io.ReadCloser, error)
 
 	// Stat describes an object. fs.ErrNotExist if there is no object.
 	Stat(ctx context.Context, key string) (Info, error)
 
-	// Checksum returns the CRC-64/NVME of an object: the one that the store
-	// verified when the object was written, else it reads the object.
-	// fs.ErrNotExist if there is no object.
+	// Checksum returns the CRC-64/NVME of an object. It reads the object unless the store
+	// recorded a verified checksum. fs.ErrNotExist if there is no object.
 	Checksum(ctx context.Context, key string) (uint64, error)
 
-	// Create streams exactly size bytes from r into a new object. fs.ErrExist if the
-	// key is taken, which an earlier attempt of the same call may have done whose
-	// answer was lost: callers compare what is stored. If r fails, ends early or
-	// continues past size, no object is created and the reader's error is returned.
-	// If the key is taken and size is above StraightSize, r is not read.
+	// Create streams exactly size bytes from r into a new object. fs.ErrExist if the key is
+	// taken, possibly by an earlier attempt of the same call whose answer was lost: callers
+	// compare the stored object. If r fails, ends early or continues past size, no object
+	// is created and the reader's error is returned. If the key is taken and size is above
+	// StraightSize, r is not read.
 	Create(ctx context.Context, key string, r io.Reader, size int64, attrs Attributes) (Info, error)
 
-	// Swap replaces the object that has an ETag with data, at most MaxSwap bytes; an
-	// empty etag creates the object. ErrChanged if the object's ETag is another, or
-	// it exists when it should not or the reverse; like Create's fs.ErrExist that
-	// may follow a lost answer.
+	// Swap replaces the object that has the given ETag with data, at most MaxSwap bytes; an
+	// empty etag creates the object. ErrChanged if the ETag differs, the object is missing,
+	// or etag is empty and the object exists. Like fs.ErrExist from Create, ErrChanged may
+	// follow a lost answer.
 	Swap(ctx context.Context, key, etag string, data []byte, attrs Attributes) (Info, error)
 
-	// Delete removes objects, many with one request where the store can. One that does
-	// not exist is no error. If it fails, some of them may be gone; the same call
-	// again removes the rest.
+	// Delete removes objects, many in one request where the store can. A missing object is
+	// no error. After a failure some may be gone; the same call again removes the rest.
 	Delete(ctx context.Context, keys ...string) error
 
 	// Now returns the store's time, to the second, which is the same for all its users. It
-	// comes from a response of the last few seconds, or from a new file. For a folder that
-	// can't be written to it is the time of this machine.
+	// comes from a response of the last few seconds, or from a new file. For a read-only
+	// folder it is the time of this machine.
 	Now(ctx context.Context) (time.Time, error)
 
-	// List yields the objects whose keys begin with prefix and sort after after, in
-	// byte order; both may be empty, and the prefix may end within a segment. It
-	// yields at most one error, as the last element.
+	// List yields, in byte order, the objects whose keys begin with prefix and sort after
+	// after. Both may be empty, and the prefix may end within a segment. List yields at
+	// most one error, as the last element.
 	List(ctx context.Context, prefix, after string) iter.Seq2[Info, error]
 }
 
-// Presigner makes addresses that give access to an object without credentials. A
-// directory has none.
+// Presigner makes addresses that give access to an object without credentials. A directory
+// can't.
 type Presigner interface {
-	// Presign returns an address that answers GET for life, from a second to seven
-	// days, or until the store's own credentials expire. The address is a secret,
-	// and the object may be missing. fs.ErrPermission without credentials.
+	// Presign returns an address that answers GET for life, from a second to seven days, or
+	// until the store's own credentials expire. The address is a secret. Presign does not
+	// check that the object exists. fs.ErrPermission without credentials.
 	Presign(ctx context.Context, key string, life time.Duration) (*url.URL, error)
 }
 
 // Protection says whether overwritten or deleted objects can be recovered.
 type Protection struct {
 	Versions bool          // old versions can be restored
-	Kept     time.Duration // how long old versions can't be removed; 0 if whoever may delete versions can do so at once
+	Kept     time.Duration // how long old versions can't be deleted; 0 if they can be deleted at once
 }
 
 // Protector is a store that can keep overwritten or deleted objects. A directory keeps nothing.
@@ -155,24 +150,24 @@ type Upload struct {
 	ID    string // the store's id of the upload
 }
 
-// MaxUploads is how many unfinished uploads Unfinished returns at most.
+// MaxUploads is the largest number of uploads that Unfinished returns.
 const MaxUploads = 10_000
 
-// Uploads is a store that keeps the data of unfinished uploads until they are aborted. A
-// directory removes them itself when it is opened.
+// Uploads is a store that keeps the data of unfinished uploads until they are aborted.
+// A directory removes old ones itself when it is opened.
 type Uploads interface {
 	// Unfinished returns uploads of objects whose keys begin with prefix, including those in
 	// progress. A store may have forgotten some. fs.ErrPermission if the credentials don't
 	// allow it.
 	Unfinished(ctx context.Context, prefix string) ([]Upload, error)
 
-	// Abort removes the data of unfinished uploads. An upload that has ended is no error.
+	// Abort removes the data of unfinished uploads, and ignores uploads that have ended.
 	Abort(ctx context.Context, uploads ...Upload) error
 }
 
-// ValidKey reports why a key is not valid: keys are UTF-8 of at most 900 bytes,
-// separated by slashes into segments that are not empty and do not begin with a dot,
-// without backslash, colon and control characters. The error wraps ErrBadKey.
+// ValidKey reports why a key is not valid. Keys are UTF-8 of at most 900 bytes without
+// backslashes, colons and control characters. Slashes separate segments, which are not empty
+// and do not begin with a dot. The error wraps ErrBadKey.
 func ValidKey(key string) error {
 	switch {
 	case len(key) > 900:

@@ -8,11 +8,11 @@ import (
 	"io"
 )
 
-// ErrTooLarge says that an object is larger than its reader allows.
+// ErrTooLarge says that an object is larger than the caller allows.
 var ErrTooLarge = errors.New("the object is too large")
 
-// ReadAll reads a whole object of at most limit bytes. Of a larger one it returns
-// ErrTooLarge and the Info, without reading it.
+// ReadAll reads an object of at most limit bytes. For a larger one it returns ErrTooLarge and
+// the Info, without reading the object.
 func ReadAll(ctx context.Context, s Store, key string, limit int64) ([]byte, Info, error) {
 	body, info, err := s.Get(ctx, key)
 	if err != nil {

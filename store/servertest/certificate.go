@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Certificate writes a certificate for 127.0.0.1, which is its own root, and its key. No
-// other has its serial number.
+// Certificate writes a self-signed certificate for 127.0.0.1 with a random serial number, and
+// its key.
 func Certificate(t testing.TB, cert, key string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

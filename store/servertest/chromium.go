@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Chromium returns the path of the browser. Without one it skips the test, or with
-// TSMON_TEST_REAL=1 fails it.
+// Chromium returns the path of the browser. Without one it skips the test, or fails it where
+// TSMON_TEST_REAL is 1.
 func Chromium(tb testing.TB) string {
 	tb.Helper()
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {

@@ -2,11 +2,11 @@
 
 package servertest
 
-// Freeze fails the test: processes can't be suspended on this system.
+// Freeze fails the test.
 func (p *Process) Freeze() {
 	p.tb.Helper()
 	p.tb.Fatal("processes can't be suspended on this system")
 }
 
-// Thaw has nothing to do.
+// Thaw does nothing.
 func (*Process) Thaw() {}

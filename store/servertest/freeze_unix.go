@@ -4,7 +4,7 @@ package servertest
 
 import "syscall"
 
-// Freeze suspends the process: its connections stay open and nothing answers.
+// Freeze suspends the process. Its connections stay open, but it does not answer.
 func (p *Process) Freeze() {
 	p.tb.Helper()
 	err := p.process.Signal(syscall.SIGSTOP)

@@ -13,13 +13,13 @@ import (
 	"time"
 )
 
-// InfluxDB is an InfluxDB 1.8. It has no Flux, which takes seconds to start.
+// InfluxDB is an InfluxDB 1.8 without Flux, which takes seconds to start.
 type InfluxDB struct {
 	Process
 	URL string // http://127.0.0.1:…
 }
 
-// StartInfluxDB starts a server. TSMON_TEST_INFLUXD may name its program.
+// StartInfluxDB starts a server. TSMON_TEST_INFLUXD may name the program.
 func StartInfluxDB(tb testing.TB) *InfluxDB {
 	tb.Helper()
 	s := new(InfluxDB)
@@ -59,17 +59,17 @@ func (s *InfluxDB) ready() bool {
 	return ok && header.Get("X-Influxdb-Version") != ""
 }
 
-// Settle waits until the server has moved a database's values from memory to its
-// files, where a running system has nearly all of them.
+// Settle waits until the server has moved a database's values from memory to its files, where
+// a long-running server has nearly all of them.
 func (s *InfluxDB) Settle(database string) {
 	s.tb.Helper()
 	s.settle(filepath.Join("data", database, "autogen"), filepath.Join("wal", database, "autogen"))
 }
 
-// Used returns the bytes that all values take.
+// Used returns the bytes on disk of all values.
 func (s *InfluxDB) Used() int64 { return s.used("data") }
 
-// settle waits until shards below a folder have files, and none below another a log.
+// settle waits until the shards below data have files and those below wal have no log.
 func (p *Process) settle(data, wal string) {
 	p.tb.Helper()
 	deadline := time.After(startTimeout)
@@ -99,7 +99,7 @@ func (p *Process) settled(data, wal string) bool {
 
 // used returns the bytes of all files below a folder.
 func (p *Process) used(folder string) (size int64) {
-	// A file may go meanwhile.
+	// Files may disappear in the meantime.
 	_ = filepath.WalkDir(filepath.Join(p.dir, folder), func(_ string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return nil
@@ -117,12 +117,12 @@ type InfluxDB2 struct {
 	Process
 	URL   string // http://127.0.0.1:…
 	Org   string
-	Token string // of the operator, who may do everything
+	Token string // of the operator, who has all permissions
 }
 
-// StartInfluxDB2 starts a server, whose program influxdb2.sh builds in a quarter of an
-// hour. The test is skipped without one, even where TSMON_TEST_REAL is 1, unless
-// TSMON_TEST_INFLUXD2 names it, as `make test-engines` does.
+// StartInfluxDB2 starts a server. TSMON_TEST_INFLUXD2 may name the program, which
+// influxdb2.sh builds in a quarter of an hour for `make test-engines`. Without a program the
+// test is skipped, even where TSMON_TEST_REAL is 1.
 func StartInfluxDB2(tb testing.TB) *InfluxDB2 {
 	tb.Helper()
 	s := &InfluxDB2{Org: "water", Token: "operator-token-of-tests"}
@@ -163,11 +163,11 @@ func (s *InfluxDB2) setUp() {
 	}
 }
 
-// Settle is as that of InfluxDB, for all databases.
+// Settle is like InfluxDB.Settle, for all databases.
 func (s *InfluxDB2) Settle(string) {
 	s.tb.Helper()
 	s.settle(filepath.Join("engine", "data", "*", "autogen"), filepath.Join("engine", "wal", "*", "autogen"))
 }
 
-// Used is as that of InfluxDB.
+// Used is like InfluxDB.Used.
 func (s *InfluxDB2) Used() int64 { return s.used(filepath.Join("engine", "data")) }

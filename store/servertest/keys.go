@@ -5,8 +5,8 @@ import (
 	"path/filepath"
 )
 
-// HideKeys lets nobody but their owner read the private keys that patterns match: a
-// checkout gives them the modes of other files, and tsmon refuses a key that others can read.
+// HideKeys makes the private keys that match the patterns readable by their owner only. A
+// checkout makes them readable by others, and tsmon refuses such keys.
 func HideKeys(patterns ...string) error {
 	for _, pattern := range patterns {
 		keys, err := filepath.Glob(pattern)

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// Log keeps what several goroutines write, for a test to read.
+// Log is a buffer that several goroutines may write to and read.
 type Log struct {
 	mu   sync.Mutex
 	text bytes.Buffer

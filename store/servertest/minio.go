@@ -25,7 +25,7 @@ type MinIO struct {
 	SecretKey string
 }
 
-// StartMinIO starts a server. TSMON_TEST_MINIO may name its program.
+// StartMinIO starts a server. TSMON_TEST_MINIO may name the program.
 func StartMinIO(tb testing.TB) *MinIO {
 	tb.Helper()
 	s := &MinIO{Bucket: "bucket-" + strings.ToLower(rand.Text()[:8]), AccessKey: rand.Text(), SecretKey: rand.Text()}
@@ -60,7 +60,7 @@ func (s *MinIO) MakeBucket(name string) {
 	}
 }
 
-// Client returns a client with which a test bypasses the adapter.
+// Client returns a client that bypasses the adapter.
 func (s *MinIO) Client() *minio.Core {
 	s.tb.Helper()
 	c, err := minio.NewCore(s.address, &minio.Options{Creds: credentials.NewStaticV4(s.AccessKey, s.SecretKey, ""), Region: "us-east-1"})
@@ -76,7 +76,7 @@ func (s *MinIO) URL(prefix string) string {
 	return u.String()
 }
 
-// Env returns the variables, as NAME=value, that give a process access.
+// Env returns the environment variables, as NAME=value, that give a process access.
 func (s *MinIO) Env() []string {
 	return []string{"AWS_ACCESS_KEY_ID=" + s.AccessKey, "AWS_SECRET_ACCESS_KEY=" + s.SecretKey, "AWS_SESSION_TOKEN="}
 }

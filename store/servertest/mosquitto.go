@@ -16,8 +16,8 @@ import (
 	"github.com/eclipse/paho.golang/paho"
 )
 
-// Mosquitto is a Mosquitto broker with one user, who may publish and subscribe
-// to every topic that does not begin with denied/.
+// Mosquitto is a Mosquitto broker with one user, who may publish and subscribe to all topics
+// except those below denied/.
 type Mosquitto struct {
 	Process
 	Address  string // 127.0.0.1:…
@@ -52,8 +52,8 @@ func FindMosquitto(tb testing.TB, program string) string {
 	return Find(tb, "", program, "install mosquitto and mosquitto-clients")
 }
 
-// mosquittoConfiguration keeps the user: started by root, Mosquitto would become
-// the user mosquitto, who can't read the test's files. Others are not affected.
+// mosquittoConfiguration keeps the user: started by root, Mosquitto would switch to the user
+// mosquitto, who can't read the test's files.
 const mosquittoConfiguration = `
 listener %[1]s %[2]s
 user root

@@ -16,8 +16,7 @@ type Nginx struct {
 	Address string // 127.0.0.1:…
 }
 
-// StartNginx starts an nginx whose http block has what site returns for the address
-// that it is to listen on.
+// StartNginx starts an nginx. site returns the content of its http block for a listen address.
 func StartNginx(tb testing.TB, site func(address string) string) *Nginx {
 	tb.Helper()
 	binary := Find(tb, "", "nginx", "install nginx")
@@ -33,8 +32,8 @@ func StartNginx(tb testing.TB, site func(address string) string) *Nginx {
 	return s
 }
 
-// nginxConfiguration has what Debian's nginx.conf has besides the site, in the test's
-// folder. It keeps the user: started by root, nginx would become one who can't read that.
+// nginxConfiguration is like Debian's nginx.conf, with files in the test's folder. It keeps the
+// user: started by root, nginx would switch to one who can't read that folder.
 const nginxConfiguration = `
 user root;
 daemon off;

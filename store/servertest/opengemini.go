@@ -12,17 +12,17 @@ import (
 	"testing"
 )
 
-// OpenGemini is a cluster of openGemini on one machine: one ts-meta, two ts-store that
-// share their folder as they would a storage, and one ts-sql, which answers.
+// OpenGemini is a cluster of openGemini on one machine: one ts-meta, two ts-store with a folder
+// as their shared storage, and one ts-sql, which answers queries.
 type OpenGemini struct {
 	Meta, SQL Process
 	Stores    [2]Process
 	URL       string // http://127.0.0.1:…, of SQL
 }
 
-// StartOpenGemini starts a cluster, whose programs opengemini.sh builds in ten minutes.
-// The test is skipped without them, even where TSMON_TEST_REAL is 1, unless
-// TSMON_TEST_OPENGEMINI names their folder, as `make test-engines` does.
+// StartOpenGemini starts a cluster. TSMON_TEST_OPENGEMINI may name the folder of its programs,
+// which opengemini.sh builds in ten minutes for `make test-engines`. Without programs the test
+// is skipped, even where TSMON_TEST_REAL is 1.
 func StartOpenGemini(tb testing.TB) *OpenGemini {
 	tb.Helper()
 	programs := os.Getenv("TSMON_TEST_OPENGEMINI")
@@ -58,8 +58,7 @@ func StartOpenGemini(tb testing.TB) *OpenGemini {
 	return s
 }
 
-// A process that says nothing for a suspicion-mult of seconds, as on a busy machine, is
-// taken for dead.
+// A process that is silent for suspicion-mult seconds, as on a busy machine, counts as dead.
 const geminiConfiguration = `
 [common]
 meta-join = [%[1]q]
@@ -95,7 +94,7 @@ sql-bind-port = %[12]s
 members = [%[13]q]
 `
 
-// freePorts returns addresses that differ.
+// freePorts returns n different addresses.
 func freePorts(tb testing.TB, n int) (addresses []string) {
 	tb.Helper()
 	for len(addresses) < n {

@@ -26,10 +26,9 @@ type Postgres struct {
 	password string
 }
 
-// StartPostgres starts a server. Its programs are looked for in the folder that
-// TSMON_TEST_PGBIN names, beside the pg_ctl in the PATH and in
-// /usr/lib/postgresql/*/bin. PostgreSQL refuses to run as root: there it runs as
-// the user postgres.
+// StartPostgres starts a server. It looks for the programs in the folder that
+// TSMON_TEST_PGBIN names, beside the pg_ctl in the PATH and in /usr/lib/postgresql/*/bin.
+// PostgreSQL refuses to run as root, so a test run by root starts it as the user postgres.
 func StartPostgres(tb testing.TB) *Postgres {
 	tb.Helper()
 	s := &Postgres{password: rand.Text()}
@@ -71,14 +70,14 @@ func findPostgres(tb testing.TB) string {
 	return ""
 }
 
-// majorVersion takes the version from the path of a program.
+// majorVersion returns the version in the path of a program.
 func majorVersion(path string) int {
 	n, _ := strconv.Atoi(filepath.Base(filepath.Dir(filepath.Dir(path))))
 	return n
 }
 
-// sharedDir makes a folder that the server's user can reach, unlike tb.TempDir
-// where that is another user's.
+// sharedDir makes a folder that the server's user can reach even if that is not the test's
+// user, unlike tb.TempDir.
 func sharedDir(tb testing.TB) string {
 	tb.Helper()
 	dir, err := os.MkdirTemp("", "tsmon-pg-")

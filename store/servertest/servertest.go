@@ -1,10 +1,9 @@
 // Package servertest starts real servers for tests: MinIO, InfluxDB, openGemini,
 // PostgreSQL, Mosquitto, Prometheus and nginx.
 //
-// A server is a child process with an empty data folder. It listens on a free
-// port of the loopback interface, is shared by the subtests of the test that
-// started it, and ends with that test. A test whose program is not installed is
-// skipped, or fails where TSMON_TEST_REAL is 1.
+// A server is a child process with an empty data folder. It listens on a free port of the
+// loopback interface and ends with the test that started it. If its program is not installed,
+// the test is skipped, or fails where TSMON_TEST_REAL is 1.
 package servertest
 
 import (
@@ -21,9 +20,9 @@ import (
 	"time"
 )
 
-// Find returns the path of a program: the value of variable if that is set, else
-// from the PATH, from .tools beside go.mod or from /usr/sbin. Without one it
-// calls Missing with hint.
+// Find returns the path of a program: the value of the environment variable if that is set,
+// else from the PATH, from .tools beside go.mod or from /usr/sbin. Without a program it calls
+// Missing with hint.
 func Find(tb testing.TB, variable, program, hint string) string {
 	tb.Helper()
 	if path := os.Getenv(variable); variable != "" && path != "" {
@@ -63,7 +62,7 @@ type Process struct {
 	tb      testing.TB
 	dir     string                         // configuration, data and output
 	command func(address string) *exec.Cmd // to run the server at an address
-	ready   func() bool                    // it serves requests
+	ready   func() bool                    // whether it serves requests
 	stop    os.Signal
 
 	address string      // 127.0.0.1:…
@@ -74,8 +73,7 @@ type Process struct {
 // startTimeout is generous: other tests may keep the machine busy.
 const startTimeout = 2 * time.Minute
 
-// launch starts the server on a free port, and on another one if the first was
-// taken in between.
+// launch starts the server on a free port. It tries another one if that was taken meanwhile.
 func (p *Process) launch() {
 	p.tb.Helper()
 	p.tb.Cleanup(p.Stop)
@@ -92,9 +90,9 @@ func (p *Process) launch() {
 	p.fatal("start", err)
 }
 
-// FreeAddress returns an address of this machine where nobody listens. Its port is below
-// those that systems give to outgoing connections (32768 and up on Linux, 49152 on others),
-// so that a server that was stopped can start there again.
+// FreeAddress returns a loopback address where nobody listens. Its port is below those of
+// outgoing connections (from 32768 on Linux, 49152 elsewhere), so that a stopped server can
+// start there again.
 func FreeAddress() (string, error) {
 	var err error
 	for range 100 {
@@ -157,8 +155,8 @@ func (p *Process) await() error {
 	}
 }
 
-// Stop kills the server and waits until it has exited; its data stay. Stopping a
-// stopped server does nothing.
+// Stop ends the server, waits for its exit and keeps its data. Stopping a stopped server does
+// nothing.
 func (p *Process) Stop() {
 	if p.process == nil {
 		return
@@ -180,8 +178,7 @@ func (p *Process) Output() string {
 	return string(output)
 }
 
-// get reports whether url answers with the given status, and the header of the
-// answer.
+// get returns the header of the answer, and whether the answer has the given status.
 func get(url string, status int) (http.Header, bool) {
 	client := http.Client{Timeout: time.Second}
 	answer, err := client.Get(url)

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// shared are the servers that the tests of a package share, nil before somebody asked.
+// shared are the servers that the tests of a package share, nil until a test asks for one.
 var shared struct {
 	sync.Mutex
 	minio    *MinIO
@@ -16,9 +16,9 @@ var shared struct {
 	ends     []func()
 }
 
-// SharedMinIO returns a MinIO with an empty bucket that nobody else has. The tests of a
-// package share the server, which the first of them starts, and must leave it running;
-// EndShared ends it. From then on the variables of the test's process give it access.
+// SharedMinIO returns a MinIO with an empty bucket of the test's own. The tests of a package
+// share the server: the first one starts it, and EndShared ends it. Tests must leave it
+// running. SharedMinIO also sets the environment variables that give the process access.
 func SharedMinIO(tb testing.TB) *MinIO {
 	tb.Helper()
 	shared.Lock()
@@ -39,8 +39,8 @@ func SharedMinIO(tb testing.TB) *MinIO {
 	return &own
 }
 
-// SharedPostgres returns a PostgreSQL that is shared likewise. Who asks for a Database
-// has that alone.
+// SharedPostgres returns a PostgreSQL that is shared likewise. Each test calls Database for a
+// database of its own.
 func SharedPostgres(tb testing.TB) *Postgres {
 	tb.Helper()
 	shared.Lock()
@@ -74,6 +74,6 @@ func (l lasting) TempDir() string {
 	if err != nil {
 		l.Fatal(err)
 	}
-	l.Cleanup(func() { _ = os.RemoveAll(dir) }) // in the system's folder of such
+	l.Cleanup(func() { _ = os.RemoveAll(dir) })
 	return dir
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// credential is that of the user postgres if the test runs as root, else nil.
+// credential returns the user postgres if the test runs as root, else nil.
 func credential(tb testing.TB) *syscall.Credential {
 	tb.Helper()
 	if os.Getuid() != 0 {
@@ -37,8 +37,7 @@ func chown(tb testing.TB, names ...string) {
 	}
 }
 
-// attributes run a process as PostgreSQL's user and end it with the test binary,
-// however that ends.
+// attributes run a process as PostgreSQL's user, and end it when the test binary ends.
 func attributes(tb testing.TB) *syscall.SysProcAttr {
 	tb.Helper()
 	return &syscall.SysProcAttr{Credential: credential(tb), Pdeathsig: syscall.SIGQUIT}

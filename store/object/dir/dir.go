@@ -3,14 +3,14 @@
 // A new object is written to a temporary file, synced, read back and compared, and
 // then hard-linked to its name, which fails if the name is taken. Swap renames a new
 // file over the old one under a file lock of the key. Both sync the folders, so that
-// a written object survives a power cut. Reading back may be served by the page cache.
+// a written object survives a power cut. The page cache may serve the read-back.
 //
 // Temporary files and locks are in the folder .tsmon below the root. Open removes
-// temporary files that a crash has left behind a day ago or earlier.
+// temporary files that are more than a day old, left behind by a crash.
 //
 // An object is a regular file. Folders, symbolic links and files whose name is not a
-// key are neither listed nor read; where a key is to be written they are
-// object.ErrBadKey. Links to folders are followed if they stay inside the root.
+// valid key are neither listed nor read, and writing over them is object.ErrBadKey.
+// Links to folders are followed if they stay inside the root.
 //
 // The ETag of an object of up to object.MaxSwap bytes is half of its SHA-256; that
 // of a larger one is its size and modification time, so that Stat need not read it.
@@ -34,21 +34,20 @@ import (
 	"tsmon/store/object"
 )
 
-// Store is a folder of objects: an object.Store, which several processes on one machine may
-// use.
+// Store is an object.Store in a folder, which several processes on one machine may use.
 type Store struct {
 	// LockWait bounds how long a Swap waits for other Swaps of the same key.
 	LockWait time.Duration
 
 	root string
-	made atomic.Bool // the root has existed, and must not disappear
+	made atomic.Bool // the root has existed; if it disappears, that is ErrNoStore
 }
 
 var _ object.Store = (*Store)(nil)
 
-// Open opens the store below root. If there is no such folder the store is empty,
-// and the first write creates it with its parents; if there can't be such a folder
-// the error is object.ErrNoStore.
+// Open opens the store below root. If the folder is missing, the store is empty and the first
+// write creates the folder with its parents. object.ErrNoStore if there can't be such a
+// folder.
 func Open(root string) (*Store, error) {
 	abs, err := filepath.Abs(root)
 	if err != nil {
@@ -144,8 +143,8 @@ type body struct {
 
 func (b *body) Close() error { return b.file.Close() }
 
-// SyscallConn lets the kernel send the file from its current offset. That bypasses
-// Read: the caller limits and counts the bytes.
+// SyscallConn lets the kernel send the file from its current offset. This bypasses Read, so
+// the caller must limit and count the bytes.
 func (b *body) SyscallConn() (syscall.RawConn, error) { return b.file.SyscallConn() }
 
 func (s *Store) Stat(ctx context.Context, key string) (_ object.Info, err error) {

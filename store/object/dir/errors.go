@@ -11,8 +11,7 @@ import (
 	"tsmon/store/object"
 )
 
-// sourceError marks an error of the reader that Create reads from, which is returned
-// unchanged.
+// sourceError marks an error of Create's reader, which is returned unchanged.
 type sourceError struct{ error }
 
 // explain maps an error of the file system and adds the operation and the key.
@@ -50,8 +49,8 @@ func translate(err error) error {
 	return err
 }
 
-// strip removes the path from an error of package os: it is that of a temporary file
-// or repeats the key.
+// strip removes the path from an error of package os, which names a temporary file or repeats
+// the key.
 func strip(err error) error {
 	switch e := err.(type) {
 	case *fs.PathError:

@@ -100,7 +100,7 @@ func (w walk) names(folder string) ([]string, error) {
 	return names, nil
 }
 
-// reaches reports whether a folder may hold keys of the list.
+// reaches reports whether a folder may contain keys to list.
 func (w walk) reaches(folder string) bool {
 	fits := strings.HasPrefix(folder, w.prefix) || strings.HasPrefix(w.prefix, folder)
 	return fits && (folder > w.after || strings.HasPrefix(w.after, folder))

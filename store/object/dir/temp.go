@@ -21,19 +21,19 @@ import (
 
 const (
 	private     = ".tsmon"            // the folder of temporary files and locks
-	tempPrefix  = private + "/temp-"  // what the name of a temporary file begins with
-	clockPrefix = private + "/clock-" // and that of an empty one that shows what time it is
+	tempPrefix  = private + "/temp-"  // begins the name of an object's temporary file
+	clockPrefix = private + "/clock-" // begins the name of an empty file, whose time is the store's
 )
 
-// temp is a temporary file that holds a whole object, which does not have its name yet.
+// temp is a temporary file that holds a whole object before it gets its name.
 type temp struct {
 	root *os.Root
 	name string
 	info object.Info
 }
 
-// writeTemp writes the object key to a temporary file, syncs it and compares what it reads
-// back. If it fails it leaves no file.
+// writeTemp writes an object to a temporary file, syncs it, reads it back and compares. After
+// a failure there is no file.
 func writeTemp(ctx context.Context, root *os.Root, key string, r io.Reader, size int64) (*temp, error) {
 	if err := makePrivate(root); err != nil {
 		return nil, err
@@ -144,8 +144,8 @@ func pour(ctx context.Context, w io.Writer, r io.Reader, size int64) error {
 	}
 }
 
-// syncParents makes the name of key durable, and those of its folders, which another
-// writer may not have synced yet.
+// syncParents makes the names of key and its folders durable. Another writer may have created
+// the folders and not synced them yet.
 func syncParents(root *os.Root, key string) error {
 	for dir := path.Dir(key); ; dir = path.Dir(dir) {
 		if err := syncFolder(root, dir); err != nil {
@@ -169,8 +169,8 @@ func syncFolder(root *os.Root, dir string) error {
 	return f.Sync()
 }
 
-// sweep removes temporary files that were last written before a time. It ignores errors,
-// since users who may only read the store can't remove them.
+// sweep removes temporary files last written before a time. It ignores errors, since users
+// with read access only can't remove them.
 func sweep(root *os.Root, before time.Time) {
 	entries, _ := fs.ReadDir(root.FS(), private)
 	for _, e := range entries {

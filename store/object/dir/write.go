@@ -113,7 +113,7 @@ func checkETag(root *os.Root, key, etag string) error {
 }
 
 // lock takes the lock of one key, which the kernel releases when the process ends.
-// Lock files are never removed, since that could let two writers in.
+// Removing lock files could let two writers in, so they stay.
 func (s *Store) lock(ctx context.Context, root *os.Root, key string) (unlock func() error, err error) {
 	if err := makePrivate(root); err != nil {
 		return nil, err
@@ -150,7 +150,7 @@ func (t *temp) link() error {
 	return syncParents(t.root, key)
 }
 
-// rename gives the temporary file its name and replaces what had it.
+// rename gives the temporary file its name and replaces the old file.
 func (t *temp) rename() error {
 	if err := t.root.Rename(t.name, t.info.Key); err != nil {
 		return err

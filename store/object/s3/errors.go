@@ -23,12 +23,11 @@ var (
 	errRefused = errors.New("the condition does not hold")
 	// errRejected says that the server refused the request.
 	errRejected = errors.New("the server refused the request")
-	// errUnlike means that the response is not from an S3 server.
+	// errUnlike says that the response is not from an S3 server.
 	errUnlike = errors.New("the endpoint does not answer like an S3 server")
 )
 
-// sourceError marks an error of the reader that Create reads from, which is returned
-// unchanged.
+// sourceError marks an error of Create's reader, which is returned unchanged.
 type sourceError struct{ error }
 
 // explain maps an error to the contract's and adds the operation and the key; refused
@@ -56,7 +55,7 @@ func isCancelled(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// translate maps what the client library returns to the errors of the contract.
+// translate maps errors of the client library to those of the contract.
 func (s *Store) translate(err error) error {
 	if answer, ok := errors.AsType[minio.ErrorResponse](err); ok {
 		return s.answered(answer)
@@ -81,15 +80,15 @@ func isConnection(err error) bool {
 	return network || errors.Is(err, errHungUp) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// isMalformed reports whether an answer was not the XML that was expected.
+// isMalformed reports whether an answer was not the expected XML.
 func isMalformed(err error) bool {
 	_, syntax := errors.AsType[*xml.SyntaxError](err)
 	_, other := errors.AsType[xml.UnmarshalError](err)
 	return syntax || other || errors.Is(err, io.EOF) || errors.Is(err, errUnlike)
 }
 
-// codes are the S3 error codes that say more than the status they come with,
-// which is 200 where completing an upload fails late.
+// codes are the S3 error codes that say more than their status, which is 200 where
+// completing an upload fails late.
 var codes = map[string]error{
 	"NoSuchKey":                      fs.ErrNotExist,
 	"NoSuchBucket":                   object.ErrNoStore,
@@ -143,7 +142,7 @@ func anonymous(place string) error {
 	return fmt.Errorf("%s: %w: no credentials were found; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY", place, fs.ErrPermission)
 }
 
-// byStatus maps the status of an answer without a known code.
+// byStatus maps the status of an error without a known code.
 func byStatus(status int) error {
 	switch {
 	case status == http.StatusForbidden || status == http.StatusUnauthorized:

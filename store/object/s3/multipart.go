@@ -22,7 +22,7 @@ const (
 	partSize   = object.StraightSize
 	maxParts   = 4       // in memory at any time
 	senders    = 2       // of one upload
-	smallSize  = 1 << 18 // bytes that are allocated as they come
+	smallSize  = 1 << 18 // bytes of an object that needs no shared buffer
 	abortAfter = 10 * time.Second
 )
 
@@ -85,8 +85,7 @@ func (s *Store) createLarge(ctx context.Context, key string, r io.Reader, size i
 	return u.sum.Sum64(), nil
 }
 
-// begin starts an upload. It does not end with ctx: without its id an upload can't be
-// aborted.
+// begin starts an upload. It outlives ctx, since an upload can be aborted only by its id.
 func (s *Store) begin(ctx context.Context, key string, opts minio.PutObjectOptions) (id string, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortAfter)
 	defer cancel()
@@ -140,7 +139,7 @@ func (u *upload) sendParts(ctx context.Context, buf []byte) error {
 	}
 }
 
-// read reads the next part into buf, and no data after the last one, with which r must
+// read reads the next part into buf. It returns nil after the last part, with which r must
 // end.
 func (u *upload) read(ctx context.Context, buf []byte) (minio.CompletePart, []byte, error) {
 	u.mu.Lock()
@@ -174,8 +173,8 @@ func (u *upload) complete(ctx context.Context) error {
 	return err
 }
 
-// abort deletes the parts, even after ctx has ended. Its error is not reported: the
-// caller has one.
+// abort deletes the parts, even after ctx has ended. It ignores errors, since the caller
+// reports one.
 func (u *upload) abort(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortAfter)
 	defer cancel()

@@ -12,10 +12,10 @@ import (
 
 var _ object.Presigner = (*Store)(nil)
 
-// OpenPresigner returns a presigner for the store that a URL names. Its addresses
-// point to endpoint, by which clients reach the bucket, or to that of the URL if it
-// is empty. A signature covers the host: proxies have to preserve Host and path.
-// OpenPresigner makes no request.
+// OpenPresigner returns a presigner for the store that a URL names. Its addresses point to
+// endpoint, where clients reach the bucket, or to the URL's endpoint if that is empty. A
+// signature covers the host, so proxies must preserve Host and path. OpenPresigner makes no
+// request.
 //
 // An endpoint needs a known region: from the URL, or because the URL's endpoint is
 // not Amazon's.
@@ -39,7 +39,7 @@ func OpenPresigner(rawURL, endpoint string, limits Limits) (object.Presigner, er
 	return s, nil
 }
 
-// notShared makes the store answer that no shared cache may keep the object.
+// notShared makes the store forbid shared caches to keep the object.
 var notShared = url.Values{"response-cache-control": {"private"}}
 
 // Presign makes no request, unless it has to ask Amazon for the bucket's region.

@@ -148,8 +148,8 @@ func isCode(err error, code string) bool {
 	return ok && answer.Code == code
 }
 
-// bucketFirst returns the error of a request, after checking, for a missing key, that
-// the bucket exists: the answer to HEAD has no body that would say which is missing.
+// bucketFirst returns the error of a request. For a missing key it first checks that the bucket
+// exists, since the answer to HEAD does not say which is missing.
 func (s *Store) bucketFirst(ctx context.Context, err error) error {
 	if err == nil {
 		s.seen.Store(true)
@@ -218,8 +218,8 @@ func (s *Store) list(ctx context.Context, prefix, after string, yield func(objec
 	return ctx.Err() // on which the library ends without an error
 }
 
-// listOptions request no more than needed. An after that can't begin a key, which a
-// server may refuse, is left to wanted.
+// listOptions request no more than needed. A server may refuse an after that can't begin a
+// key, so wanted applies that one.
 func (l location) listOptions(prefix, after string) minio.ListObjectsOptions {
 	opts := minio.ListObjectsOptions{Prefix: l.path(prefix), Recursive: true, FetchOwner: new(bool)}
 	if after != "" && object.ValidPrefix(after) {
@@ -228,8 +228,8 @@ func (l location) listOptions(prefix, after string) minio.ListObjectsOptions {
 	return opts
 }
 
-// wanted reports whether a listed key is valid and part of the list: the marker of a
-// folder, for example, is not.
+// wanted reports whether a listed key is valid and in the requested range. The marker of a
+// folder, for example, is not valid.
 func wanted(key, prefix, after string) bool {
 	return strings.HasPrefix(key, prefix) && key > after && object.ValidKey(key) == nil
 }

@@ -2,23 +2,23 @@
 // implements their protocol and conditional writes.
 //
 // A URL names the store: s3://BUCKET/PREFIX?endpoint=…&region=…. Keys are appended to
-// the prefix. Credentials are never part of the URL. The first source that has some
-// is used: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, MINIO_ROOT_USER or
+// the prefix. Credentials are never part of the URL. They come from the first of these
+// sources that has some: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, MINIO_ROOT_USER or
 // MINIO_ACCESS_KEY and their counterparts, the files ~/.aws/credentials and
 // ~/.mc/config.json, and the role of the machine or container unless
-// AWS_EC2_METADATA_DISABLED is true. Errors contain no secrets, and of the server's
-// answer only its error code.
+// AWS_EC2_METADATA_DISABLED is true. Errors contain no secrets, and only the error code
+// of the server's answer.
 //
 // An object of up to object.StraightSize bytes is read into memory and sent in one
-// conditional request. A larger one is sent in parts, two at a time; the condition
-// is that of the request which completes the upload, once the reader has ended well.
-// Failed uploads are aborted; if that fails too, their parts are left to the bucket's
-// rule for incomplete uploads. A store holds at most four parts of 8 MiB in memory.
+// conditional request. A larger one is sent in parts, two at a time; after the last part
+// a conditional request completes the upload. Failed uploads are aborted; if that fails
+// too, the bucket's rule for incomplete uploads removes their parts. A store holds at
+// most four parts of 8 MiB in memory.
 //
 // Requests carry the CRC-64/NVME of their bytes, the completing one that of the whole
-// object, which the server verifies. Afterwards the recorded size and checksum are
-// compared with what was sent; if the server records no checksum the object is read
-// back.
+// object, which the server verifies. Afterwards the store compares the recorded size and
+// checksum with those of the sent data; if the server records no checksum, it reads the
+// object back.
 package s3
 
 import (
@@ -36,8 +36,7 @@ import (
 	"tsmon/store/object"
 )
 
-// Limits bound how long a store waits for its server. A zero field means the value
-// named beside it.
+// Limits bound how long a store waits for its server. A zero field means the value beside it.
 type Limits struct {
 	Dial  time.Duration // to connect, 10 s
 	Stall time.Duration // without a byte sent or received, 30 s
@@ -65,8 +64,8 @@ type Store struct {
 
 var _ object.Store = (*Store)(nil)
 
-// Open returns the store that a URL names. It makes no request: if the bucket is
-// missing the first request fails.
+// Open returns the store that a URL names. It makes no request, so a missing bucket is noticed
+// later.
 //
 // The parameters of the URL are endpoint, by default https://s3.amazonaws.com, and
 // region. The default region is the one that Amazon reports for the bucket, or
@@ -102,7 +101,7 @@ func openAt(loc location, limits Limits) (*Store, error) {
 	return s, nil
 }
 
-// identity looks up credentials. After a failure it waits for a minute before it looks again,
+// identity looks up credentials. After a failure it waits a minute before the next attempt,
 // since asking for the role of a machine that has none takes seconds.
 type identity struct {
 	credentials.Chain

@@ -57,8 +57,8 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// tellAge is how long the time of a response is extrapolated with the local clock, which may
-// stand still while the machine sleeps.
+// tellAge is how long the time of a response is extrapolated with the local monotonic clock,
+// which may stop while the machine sleeps.
 const tellAge = 10 * time.Second
 
 // now returns the server's time; ok is false if there was no recent response with one.
@@ -71,7 +71,7 @@ func (t *transport) now() (now time.Time, ok bool) {
 	return last.date.Add(age), age < tellAge
 }
 
-// maxSkew is how far our clock may differ: S3 refuses requests that are 15 minutes off.
+// maxSkew is how far the local clock may differ: S3 refuses requests that are 15 minutes off.
 const maxSkew = 14 * time.Minute
 
 // skewed reports whether the local clock differed by more than maxSkew at the last response.
@@ -142,8 +142,8 @@ func (d *dialer) dial(ctx context.Context, network, address string) (net.Conn, e
 	return &movingConn{Conn: conn, stall: d.stall}, nil
 }
 
-// movingConn fails if no bytes move for a while. Writing extends the reader's deadline
-// too, since the reader is waiting for the answer.
+// movingConn fails if no bytes move for stall. Writing extends the reader's deadline too,
+// since the reader is waiting for the answer.
 type movingConn struct {
 	net.Conn
 	stall time.Duration

@@ -9,9 +9,8 @@ import (
 
 var _ object.Uploads = (*Store)(nil)
 
-// Unfinished lists the uploads of the whole bucket: given a prefix, MinIO returns only those
-// of the key that equals it. MinIO forgets uploads when it restarts, and removes their data
-// itself after a day.
+// Unfinished lists the uploads of the whole bucket, since MinIO takes a prefix for a whole key.
+// MinIO forgets uploads when it restarts, and removes their data itself after a day.
 func (s *Store) Unfinished(ctx context.Context, prefix string) (found []object.Upload, err error) {
 	defer s.explain(ctx, "list unfinished uploads of", prefix, &err, nil)
 	key, id := "", ""

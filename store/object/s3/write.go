@@ -100,15 +100,14 @@ func encode(sum uint64) string {
 	return base64.StdEncoding.EncodeToString(binary.BigEndian.AppendUint64(nil, sum))
 }
 
-// putOptions disable the signature of each chunk: the checksum header is signed, and
+// putOptions disable the signature of each chunk, since the checksum header is signed and
 // release bundles have signatures of their own.
 func putOptions(attrs object.Attributes) minio.PutObjectOptions {
 	return minio.PutObjectOptions{ContentType: attrs.ContentType, CacheControl: attrs.CacheControl, DisableContentSha256: true}
 }
 
-// verify returns object.ErrCorrupt unless the store holds what was sent, and
-// object.ErrChanged if the object has another ETag by now than the one written, where that
-// is not empty.
+// verify returns object.ErrCorrupt unless the stored object has this size and checksum, and
+// object.ErrChanged if written is not empty and the object has another ETag by now.
 func (s *Store) verify(ctx context.Context, key, written string, size int64, sum uint64) (object.Info, error) {
 	var stored uint64
 	o, info, err := s.head(ctx, key)

@@ -18,13 +18,13 @@ import (
 const central = "tsmon"
 
 // room leaves space in the pages of clients for new versions of their rows. No indexed
-// column changes, so PostgreSQL reuses that space without a vacuum. It reuses what Sweep and
-// Forget delete after a vacuum, which runs earlier than by default, when a twentieth of the
-// rows is dead.
+// column changes, so PostgreSQL reuses that space without a vacuum. Space that Sweep and
+// Forget free is reused after a vacuum, which runs earlier than by default: when a twentieth
+// of the rows is dead.
 const room = `ALTER TABLE tsmon.clients SET (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05);
 	ALTER TABLE tsmon.tries SET (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05)`
 
-// steps are the statements that build up the schema of a scope, one after another.
+// steps returns the statements that build up the schema of a scope, in order.
 func steps(scope string) ([]string, error) {
 	if scope == central {
 		all, err := sqlstore.Steps(sqlstore.Central)
@@ -96,8 +96,8 @@ func (s *server) CreateSchema(ctx context.Context, schema string) error {
 	})
 }
 
-// Drop first locks all tables, and waits for each only briefly. The server looks for
-// deadlocks after a second, and would cancel a call of somebody else.
+// Drop first locks all tables, and waits for each only briefly. A longer wait could cause a
+// deadlock, which the server would resolve after a second by cancelling another call.
 func (s *server) Drop(b *sqlstore.Batch, schema string) error {
 	tables, err := sqlstore.Tables()
 	var drop sqlstore.Batch
@@ -110,8 +110,8 @@ func (s *server) Drop(b *sqlstore.Batch, schema string) error {
 	return err
 }
 
-// createVersions creates the table of versions, unless it exists: the user may lack the
-// right to create one.
+// createVersions creates the table of versions. It first checks whether the table exists,
+// since the user may lack the right to create a schema.
 func createVersions(ctx context.Context, c *pgx.Conn) error {
 	var exists bool
 	err := c.QueryRow(ctx, `SELECT pg_catalog.to_regclass('tsmon.migrations') IS NOT NULL`).Scan(&exists)

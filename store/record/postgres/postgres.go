@@ -1,11 +1,10 @@
-// Package postgres keeps records in PostgreSQL, each tenant in a schema of its name.
+// Package postgres keeps records in PostgreSQL, with each tenant in a schema of that name.
 //
-// The schema of a tenant holds all its data, its users included, so that the tenant can be
+// The schema of a tenant holds all its data including users, so that the tenant can be
 // dumped, restored or dropped as a whole. The schema tsmon holds the list of tenants, the
 // audit log, which outlives tenants, the clients of updates, and the versions of all
 // schemas. Every statement names its schema, quoted by the driver; the search_path does not
-// matter. The store does not touch a schema that is not in the list of tenants, and
-// CreateTenant does not adopt one.
+// matter. The store leaves other schemas alone, and CreateTenant does not adopt one.
 //
 // JSON is stored as json, since jsonb would change it. Writers of diagrams and contents
 // lock the row of the tenant's counters and make two round trips: the first locks and
@@ -61,7 +60,7 @@ type server struct {
 	migrated atomic.Bool
 }
 
-// Open returns the store that a URL, postgres://…, names. The caller closes it.
+// Open returns the store at a URL, postgres://…. The caller closes it.
 func Open(url string, limits Limits) (*Store, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
@@ -87,7 +86,7 @@ func (s *server) Close() error {
 	return nil
 }
 
-// Migrate brings all schemas up to date. The first call of the store does so too.
+// Migrate brings all schemas up to date, as the first call of the store does.
 func (s *server) Migrate(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, migrateTime)
 	defer cancel()
@@ -150,7 +149,7 @@ func (s *server) Translate(err error) error {
 	return err
 }
 
-// isLost reports whether there is no connection to the server.
+// isLost reports whether the connection to the server failed.
 func isLost(err error) bool {
 	_, refused := errors.AsType[*pgconn.ConnectError](err)
 	_, network := errors.AsType[net.Error](err)

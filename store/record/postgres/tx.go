@@ -122,8 +122,7 @@ func unnest(columns []sqlstore.Column) string {
 	return "unnest(" + strings.Join(arrays, ", ") + ") AS n (" + strings.Join(names, ", ") + ")"
 }
 
-// Forget skips rows that are being written: they are recent, and waiting for their locks
-// could end in a deadlock.
+// Forget skips locked rows: they are recent, and waiting for them could cause a deadlock.
 func (s *server) Forget(ctx context.Context, tx sqlstore.Tx, walks []*sqlstore.Walk, before time.Time) (n int64, err error) {
 	var b sqlstore.Batch
 	for _, w := range walks {

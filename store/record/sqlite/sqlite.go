@@ -1,8 +1,8 @@
 // Package sqlite keeps records in one SQLite file.
 //
 // Each tenant has tables of its own, t$SCHEMA$NAME. All tenants, the audit log and the
-// clients of updates share the file, so that a copy of it is complete, and a transaction
-// can save a diagram and read all that it depends on. A commit is synced to disk.
+// clients of updates share the file. A copy of it is therefore complete, and a transaction
+// can save a diagram and read everything that it depends on. A commit is synced to disk.
 package sqlite
 
 import (
@@ -23,7 +23,7 @@ import (
 // Limits bound what a store uses. A zero field means the value beside it.
 type Limits struct {
 	Call time.Duration // of each call of the contract, 10 s
-	Lock time.Duration // for which Open waits for another process, 1 min
+	Lock time.Duration // how long Open waits for another process, 1 min
 }
 
 const readers = 4 // connections
@@ -36,8 +36,8 @@ type Store struct {
 
 var _ record.Store = (*Store)(nil)
 
-// Open opens the file at path, which it creates if there is none, and brings its structure
-// up to date. The folder must exist. The caller closes the store.
+// Open opens or creates the file at path and brings its structure up to date. The folder
+// must exist. The caller closes the store.
 func Open(ctx context.Context, path string, limits Limits) (*Store, error) {
 	steps, err := sqlstore.Steps(sqlstore.Central)
 	if err != nil {
@@ -53,7 +53,7 @@ func open(ctx context.Context, path string, limits Limits, steps []string) (*Sto
 	call := cmp.Or(limits.Call, 10*time.Second)
 	file, err := sqlitefile.Open(ctx, path, sqlitefile.Options{
 		Steps: steps, Readers: readers, Lock: cmp.Or(limits.Lock, time.Minute), Pragmas: []string{"synchronous(full)"},
-		Busy: call * 9 / 10, // this wait can't be interrupted: it ends before the call does
+		Busy: call * 9 / 10, // this wait can't be interrupted, so it must end before the call
 	})
 	db := &database{file}
 	if err != nil {
@@ -62,7 +62,7 @@ func open(ctx context.Context, path string, limits Limits, steps []string) (*Sto
 	return &Store{sqlstore.New(db, call), db}, nil
 }
 
-// TryWrite writes beside the file. A cancelled ctx does not interrupt the write.
+// TryWrite writes a file beside the records. Cancelling ctx does not interrupt the write.
 func (s *Store) TryWrite(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return sqlstore.Translate(ctx, s, err)

@@ -74,8 +74,8 @@ var structure = strings.NewReplacer(
 
 var greatest, least = regexp.MustCompile(`greatest\(([^,()]+), ([^,()]+)\)`), regexp.MustCompile(`least\(([^,()]+), ([^,()]+)\)`)
 
-// translate returns a statement in the dialect of SQLite, whose max and min are NULL if
-// one of several arguments is.
+// translate returns a statement in SQLite's dialect. There max and min of several arguments
+// are NULL if one of them is, unlike greatest and least.
 func translate(statement, schema string) string {
 	statement = strings.NewReplacer("$", "?", "{schema}.", "t$"+schema+"$", "tsmon.", "", " FOR UPDATE SKIP LOCKED", "", " FOR UPDATE", "").Replace(statement)
 	statement = greatest.ReplaceAllString(statement, "coalesce(max($1, $2), $1, $2)")
@@ -137,7 +137,7 @@ func (t *tx) sendList(ctx context.Context, statement string, st sqlstore.Stateme
 	return nil
 }
 
-// Forget deletes of one walk at a time.
+// Forget scans one walk at a time.
 func (d *database) Forget(ctx context.Context, tx sqlstore.Tx, walks []*sqlstore.Walk, before time.Time) (n int64, err error) {
 	w := walks[0]
 	var end []any // of the piece

@@ -162,8 +162,8 @@ func (s contents) Import(ctx context.Context, schema string, c record.Content) e
 }
 
 // prepareImport locks the tenant, reads what an import depends on, and removes the objects
-// of the diagrams that are imported, so that an object may move between them. A
-// *record.ConflictError says that an object belongs to another diagram.
+// of the imported diagrams, so that an object may move between them. It returns a
+// *record.ConflictError if an object belongs to another diagram.
 func prepareImport(ctx context.Context, tx Tx, savings []record.Saving) (state, error) {
 	found := newState()
 	var refs []record.Ref

@@ -9,7 +9,7 @@ import (
 	"tsmon/store/record"
 )
 
-// DeleteTenant tries again while others use the tenant.
+// DeleteTenant retries while others use the tenant.
 func (s tenants) DeleteTenant(ctx context.Context, schema string) error {
 	ctx, cancel := context.WithTimeout(ctx, s.limit)
 	defer cancel()
@@ -63,8 +63,8 @@ func (s contents) DeleteMenu(ctx context.Context, schema string, id int64) error
 	return s.delete(ctx, of(schema, "delete menu", Write), `DELETE FROM {schema}.menus WHERE id = $1`, id)
 }
 
-// delete locks the tenant and executes statements about a key: first those of before.
-// record.ErrNotFound if statement deletes nothing.
+// delete locks the tenant and executes statements with a key: first those of before, then
+// statement. record.ErrNotFound if statement deletes nothing.
 func (s *core) delete(ctx context.Context, c call, statement string, key any, before ...string) error {
 	var b Batch
 	var gone int64

@@ -109,7 +109,7 @@ func (s contents) SaveDiagram(ctx context.Context, schema string, d record.Diagr
 	return saving.State, nil
 }
 
-// state is what a save or an import reads of the tenant that it has locked.
+// state is what a save or an import reads after locking the tenant.
 type state struct {
 	nextDiagram, nextObject int64
 	owners                  map[record.Ref]int64
@@ -187,7 +187,7 @@ func refRows(refs []record.Ref) [][]any {
 }
 
 // number assigns ids to a new diagram and to new objects. It makes another request only if
-// clients have chosen so many of the next ids that those of look do not suffice.
+// clients have taken so many of the next ids that the range read by look is too small.
 func number(ctx context.Context, tx Tx, s *record.Saving, found *state) error {
 	if s.Diagram == 0 {
 		s.Diagram = found.nextDiagram
@@ -208,8 +208,7 @@ func number(ctx context.Context, tx Tx, s *record.Saving, found *state) error {
 	return err
 }
 
-// queueSavings writes diagrams that were checked and have ids, and keeps the states that
-// they replace.
+// queueSavings writes checked diagrams with their ids, and stores the replaced states.
 func queueSavings(b *Batch, savings []record.Saving, priors map[int64]*record.Diagram) error {
 	var gone []record.Ref
 	var objects, states, old [][]any

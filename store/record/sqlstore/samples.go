@@ -7,8 +7,9 @@ import (
 	"tsmon/store/record"
 )
 
-// sampled is the condition that the client of a row is in the sample of channel $1. Its
-// verbs stand for the version, and the number of the parameter of all clients.
+// sampled is the condition that the client of a row is in the sample of channel $1. It is
+// formatted with the version, and with the number of the parameter that holds
+// record.Level(0).Below().
 const sampled = `client < coalesce((SELECT below FROM tsmon.samples WHERE channel = $1 AND version = %s), $%d)`
 
 func (s fleet) Bound(ctx context.Context, channel, version string, most int, known record.Sample) (record.Sample, error) {
@@ -66,7 +67,7 @@ func (s fleet) Sample(ctx context.Context, channel, version string) (record.Samp
 	return sample, err
 }
 
-// look returns the sample with its number of rows, and that of each network.
+// look returns the sample, and the number of rows of each network.
 func (b *bounding) look(ctx context.Context) (sample record.Sample, sizes []int, err error) {
 	var batch Batch
 	b.queueSample(&batch, &sample)
@@ -92,7 +93,7 @@ func (b *bounding) queueSample(batch *Batch, into *record.Sample) {
 		`SELECT level, of_network FROM tsmon.samples WHERE channel = $1 AND version = $2`, b.args...)
 }
 
-// set makes the sample as small as s, unless it is smaller.
+// set shrinks the sample to s, unless it is smaller already.
 func (b *bounding) set(ctx context.Context, s record.Sample) error {
 	_, err := b.exec(ctx, central("make a sample smaller", Write),
 		`INSERT INTO tsmon.samples AS s (channel, version, level, below, of_network) VALUES ($1, $2, $3, $4, $5)
@@ -102,7 +103,7 @@ func (b *bounding) set(ctx context.Context, s record.Sample) error {
 	return err
 }
 
-// remove deletes the clients that a statement with the parameter $3 selects, in pieces.
+// remove deletes, in pieces, the clients that a statement with the parameter $3 selects.
 func (b *bounding) remove(ctx context.Context, clients string, arg any) error {
 	statement := `WITH few AS MATERIALIZED (` + clients + ` ORDER BY client LIMIT $4), gone AS MATERIALIZED (SELECT client FROM tsmon.` + b.table + `
 			WHERE ` + b.where + ` AND client IN (SELECT client FROM few) ORDER BY client FOR UPDATE)

@@ -1,10 +1,10 @@
-// Package sqlstore implements the contract of package record, which documents the methods,
-// in SQL, for databases that the adapters open.
+// Package sqlstore implements the contract of package record in SQL, for databases that the
+// adapters open. Package record documents the methods.
 //
-// Statements use the part of PostgreSQL's dialect that the SQLite adapter can translate.
-// The schema tsmon holds the tables that tenants share, {schema} those of one tenant. In a
-// statement about a list, {rows} stands for a table n of its rows, or of one of them. It
-// comes last in FROM, and its columns are qualified by n.
+// Statements use the part of PostgreSQL's dialect that the SQLite adapter can translate. The
+// schema tsmon holds the tables that tenants share, {schema} those of one tenant. In a
+// statement about a list, {rows} stands for a table n of all rows of the list, or of one row
+// at a time. It comes last in FROM, and n qualifies its columns.
 package sqlstore
 
 import (
@@ -29,16 +29,16 @@ const (
 
 // Database is what an adapter provides.
 type Database interface {
-	// Begin begins a transaction, once the structure of the database is up to date. schema
-	// is that of a tenant, or empty.
+	// Begin brings the structure of the database up to date and begins a transaction.
+	// schema is that of a tenant, or empty.
 	Begin(ctx context.Context, mode Mode, schema string) (Tx, error)
 	// CreateSchema creates the tables of a tenant unless they exist. schema is valid.
 	CreateSchema(ctx context.Context, schema string) error
-	// Drop adds the statements that drop the tables of a tenant to a batch. If others use
-	// them the batch fails with ErrLocked, and may be sent again.
+	// Drop adds the statements that drop the tables of a tenant to a batch. If the tables
+	// are in use, the batch fails with ErrLocked and may be sent again.
 	Drop(b *Batch, schema string) error
-	// Forget looks at the next Piece rows of at least one walk, deletes those that were last
-	// seen before a time, and returns how many. It commits the transaction.
+	// Forget scans the next Piece rows of at least one walk, deletes those last seen before
+	// a time, and returns how many. It commits the transaction.
 	Forget(ctx context.Context, tx Tx, walks []*Walk, before time.Time) (int64, error)
 	// Translate maps an error of the driver to those of package record.
 	Translate(err error) error
@@ -55,11 +55,11 @@ func Translate(ctx context.Context, db Database, err error) error {
 	return db.Translate(err)
 }
 
-// Piece is how many rows of a table one transaction of a clean-up looks at: others can
+// Piece is how many rows of a table one transaction of a clean-up scans, so that others can
 // write in between.
 const Piece = 5000
 
-// Walk is how far Forget has got in a table, in the order of its key.
+// Walk is the position of Forget in a table, in the order of its key.
 type Walk struct {
 	Table string
 	Key   string // columns
@@ -67,8 +67,7 @@ type Walk struct {
 	Done  bool
 }
 
-// ErrLocked is the record.ErrUnavailable of a transaction that failed because another one
-// holds a lock.
+// ErrLocked says that another transaction holds a lock. It wraps record.ErrUnavailable.
 var ErrLocked = fmt.Errorf("%w: another transaction holds a lock", record.ErrUnavailable)
 
 // Tx is a transaction.
@@ -101,7 +100,7 @@ type Scanner = interface{ Scan(into ...any) error }
 // Column is a column of a list.
 type Column struct{ Name, Type string }
 
-// Exec adds a statement whose result does not matter.
+// Exec adds a statement and ignores its result.
 func (b *Batch) Exec(statement string, args ...any) { b.add(Statement{SQL: statement, Args: args}) }
 
 // Query adds a statement that returns rows.
@@ -125,7 +124,7 @@ func (b *Batch) add(st Statement) {
 	b.Statements = append(b.Statements, st)
 }
 
-// list adds a statement about a list, unless that is empty. columns are names and types,
+// list adds a statement about a list unless the list is empty. columns are names and types,
 // such as "id bigint, name text".
 func (b *Batch) list(columns string, rows [][]any, scan func(Scanner) error, statement string) {
 	if len(rows) > 0 {
@@ -216,7 +215,7 @@ type call struct {
 	what   string // for errors
 	mode   Mode
 	schema string
-	tenant bool // schema has to be that of a tenant
+	tenant bool // schema must be a tenant's
 }
 
 func central(what string, mode Mode) call { return call{what: what, mode: mode} }
@@ -251,8 +250,8 @@ func (s *core) transact(ctx context.Context, c call, f func(ctx context.Context,
 	return f(ctx, tx)
 }
 
-// explain adds what failed to an error. It checks that the tenant still exists, since
-// another process may have deleted it.
+// explain adds the call to an error. It returns record.ErrNotFound if another process has
+// deleted the tenant.
 func (s *core) explain(ctx context.Context, c call, err error) error {
 	if c.tenant && ctx.Err() == nil && !errors.Is(err, record.ErrUnavailable) {
 		s.known.Delete(c.schema)

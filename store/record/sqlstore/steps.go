@@ -35,8 +35,7 @@ func Steps(part string) ([]string, error) {
 
 var table = regexp.MustCompile(`CREATE TABLE ({schema}\.\w+)`)
 
-// Tables returns the tables of a tenant, as {schema}.name. A table comes after those that it
-// refers to.
+// Tables returns the tables of a tenant as {schema}.name, each after those that it refers to.
 func Tables() (names []string, err error) {
 	steps, err := Steps(Tenant)
 	for _, found := range table.FindAllStringSubmatch(strings.Join(steps, "\n"), -1) {

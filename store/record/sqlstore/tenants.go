@@ -91,7 +91,7 @@ func (s tenants) LastAudits(ctx context.Context, schema string, limit int) ([]re
 		FROM tsmon.audits WHERE schema_name = $1 ORDER BY id DESC LIMIT $2`, schema, max(limit, 0))
 }
 
-// ForgetAudits looks at the oldest rows only: rows are written in the order of their times.
+// ForgetAudits scans only the oldest rows, since rows are written in the order of their times.
 func (s tenants) ForgetAudits(ctx context.Context, before time.Time) (int64, error) {
 	return s.exec(ctx, central("forget audits", Write),
 		`DELETE FROM tsmon.audits WHERE at < $1 AND id IN (SELECT id FROM tsmon.audits ORDER BY id LIMIT $2)`, before.UnixMicro(), Piece)
@@ -173,8 +173,7 @@ func nextUser(users []record.User) int64 {
 	return next
 }
 
-// mergeUsers returns users with the token versions that they get when they are added to
-// those of have.
+// mergeUsers returns users with the token versions to store, given the stored users.
 func mergeUsers(have, users []record.User) ([]record.User, error) {
 	byID, byKey := map[int64]record.User{}, map[string]int64{}
 	for _, u := range have {
