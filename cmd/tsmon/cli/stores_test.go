@@ -9,8 +9,8 @@ import (
 	"tsmon/store/record"
 )
 
-// TestStoreThatDoesNotOpen: no store comes with an error, so that a caller that
-// closes what is not nil does not panic.
+// TestStoreThatDoesNotOpen: with an error the store is nil, so that callers can close what is not
+// nil.
 func TestStoreThatDoesNotOpen(t *testing.T) {
 	folder := t.TempDir() // which is no SQLite file
 	c := &config.Config{Server: config.Server{Records: config.Secret(folder), Series: config.Series{File: folder}}}

@@ -292,8 +292,7 @@ func FuzzFile(f *testing.F) {
 	})
 }
 
-// TestProjectFolder: a project that has a name has a data folder of its own, unless
-// TSMON_DATA names one.
+// TestProjectFolder: a named project has its own data folder, unless TSMON_DATA is set.
 func TestProjectFolder(t *testing.T) {
 	home := t.TempDir()
 	for _, c := range []struct {

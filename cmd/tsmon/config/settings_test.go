@@ -106,7 +106,7 @@ server:
 	}
 }
 
-// TestMistypedSecrets: a value that could not be used is not shown either.
+// TestMistypedSecrets: an invalid value is not shown.
 func TestMistypedSecrets(t *testing.T) {
 	for _, records := range []string{"postgres:u:hush@h/d", "host=h password=hush", "mysql://u:hush@h/d"} {
 		i := Inspect(written(t, "server: {records: '"+records+"'}\n"), []string{"TSMON_DATA=/d"})
@@ -116,7 +116,7 @@ func TestMistypedSecrets(t *testing.T) {
 	}
 }
 
-// TestMistypedVariables: what resembles a variable is not passed over in silence.
+// TestMistypedVariables: an unknown variable that resembles a known one is reported.
 func TestMistypedVariables(t *testing.T) {
 	i := Inspect("", []string{"TSMON_DATA=/d", "TSMON_CONFIG=", "TSMON_PUBLICURL=x", "TSMON_TEST_REAL=1", "TSMON_STORAGES=x", "PATH=/bin"})
 	if got := i.Mistyped(); fmt.Sprint(got) != "map[TSMON_PUBLICURL:TSMON_PUBLIC_URL TSMON_STORAGES:TSMON_STORAGE]" {
@@ -152,8 +152,7 @@ func TestChannelLike(t *testing.T) {
 	}
 }
 
-// TestMissingFile: a file that is named and missing is the only mistake, and everything else
-// has its default.
+// TestMissingFile: a missing file is the only mistake, and all settings have their defaults.
 func TestMissingFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "none.yaml")
 	i := Inspect(path, []string{"TSMON_DATA=" + t.TempDir()})

@@ -18,8 +18,7 @@ import (
 
 const user, profile = 7, 3
 
-// variable is what every place that shows one has of it; PumpControl has other
-// names for two of the members.
+// variable has the members that each copy of a variable has. PumpControl renames two of them.
 type variable struct {
 	ID       record.ID       `json:"id"`
 	VarID    record.ID       `json:"varId"`
@@ -75,9 +74,8 @@ func operands(t *testing.T, v record.Variable) map[string]series.Key {
 	return keys
 }
 
-// TestVariables: every variable shows what is measured, all that is measured is
-// shown, an equation uses all its operands and has a value, and what the client
-// shows as Encendido or Apagado is a state.
+// TestVariables: variables show measured fields only, and all of them. An equation uses all its
+// operands and has a value. What the client shows as Encendido or Apagado is a state.
 func TestVariables(t *testing.T) {
 	values := measured()
 	unseen, fields := maps.Clone(values), map[record.Field]record.ID{}
@@ -121,7 +119,7 @@ func checkEquation(t *testing.T, v record.Variable, keys map[string]series.Key, 
 	}
 }
 
-// shown finds the variables of a chart where its component has them.
+// shown returns the variables of a chart.
 func shown(t *testing.T, component string, data map[string]json.RawMessage) (found []variable) {
 	t.Helper()
 	switch component {
@@ -157,7 +155,7 @@ func known(c record.Content) map[record.ID]record.Variable {
 	return byID
 }
 
-// checkShown demands that what is shown is the variable k.
+// checkShown compares what is shown with the variable k.
 func checkShown(t *testing.T, place string, v variable, k record.Variable) {
 	t.Helper()
 	if v.ID != k.ID || v.Name != k.Name || !reflect.DeepEqual(v.Unit, k.Unit) || v.Calc != k.Calc || !reflect.DeepEqual(v.Equation, k.Equation) ||
@@ -166,8 +164,8 @@ func checkShown(t *testing.T, place string, v variable, k record.Variable) {
 	}
 }
 
-// TestCharts: charts show variables as they are; all of them can be asked for in
-// one batch, and are no more than a client is advised to.
+// TestCharts: charts show variables with their properties. One batch can request them all, and
+// they are no more than a client should have.
 func TestCharts(t *testing.T) {
 	c := demo.Content(user, profile)
 	byID, components, types, all := known(c), map[string]int{}, map[record.ID]string{}, 0
@@ -195,8 +193,7 @@ func TestCharts(t *testing.T) {
 	}
 }
 
-// TestDiagrams: lines are bound to variables that are there, and images show
-// variables as they are.
+// TestDiagrams: lines refer to existing variables, and images show variables with their properties.
 func TestDiagrams(t *testing.T) {
 	c := demo.Content(user, profile)
 	byID := known(c)
@@ -229,7 +226,7 @@ func TestDiagrams(t *testing.T) {
 	}
 }
 
-// TestImport: the store takes the content, and taking it again changes nothing.
+// TestImport: the store accepts the content, and a second import changes nothing.
 func TestImport(t *testing.T) {
 	store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "records.db"), sqlite.Limits{})
 	if err != nil {
@@ -265,7 +262,7 @@ func TestImport(t *testing.T) {
 	}
 }
 
-// TestGrants: the user may do everything, the profile alone may look.
+// TestGrants: the user may do everything, the profile may only read.
 func TestGrants(t *testing.T) {
 	c := demo.Content(user, profile)
 	ofProfile := slices.DeleteFunc(slices.Clone(c.Permissions), func(p record.Permission) bool { return p.User != nil })

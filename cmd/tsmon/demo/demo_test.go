@@ -13,7 +13,7 @@ import (
 	"tsmon/store/series"
 )
 
-// noon of a Monday, where the network lies.
+// noon of a Monday in the network's time zone.
 var noon = time.Date(2026, 3, 9, 17, 0, 0, 0, time.UTC)
 
 // until collects what a network yields.
@@ -57,7 +57,7 @@ func number(value any) float64 {
 	return 0
 }
 
-// everyStep are the moments of two days as they are measured, one a step.
+// everyStep returns the moments of two days, one for each step.
 var everyStep = sync.OnceValue(func() (all []moment) {
 	n := demo.New(noon)
 	for at := noon; at.Before(noon.AddDate(0, 0, 2)); at = at.Add(time.Minute) {
@@ -66,7 +66,7 @@ var everyStep = sync.OnceValue(func() (all []moment) {
 	return all
 })
 
-// bounds are what is possible, by the field and the kind of its measurement.
+// bounds are the possible values by field and kind of measurement.
 var bounds = map[string][2]float64{
 	"embalse.nivel": {6, 8.5}, "embalse.caudal_entrada": {0, 576}, "embalse.caudal_salida": {0, 500},
 	"estacion.caudal": {0, 140}, "estacion.presion_succion": {.4, 1.1}, "estacion.presion_descarga": {5, 9},
@@ -81,8 +81,7 @@ var bounds = map[string][2]float64{
 
 var numbered = regexp.MustCompile(`^(bomba|tanque|zona)_[a-z0-9]+$`)
 
-// TestBounds: in every season, each value is what the store takes and what is
-// possible.
+// TestBounds: in every season the store accepts each value, and each is possible.
 func TestBounds(t *testing.T) {
 	for _, start := range []time.Time{noon, noon.AddDate(0, 5, 3), time.Date(2031, 12, 25, 0, 0, 3, 0, time.UTC)} {
 		seen := map[string]bool{}
@@ -105,8 +104,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestBalance: what flows in and out is what a volume changes by, from step to
-// step and over days, except while a tank overflows.
+// TestBalance: a volume changes by the inflow less the outflow, in each step and over days, except
+// while a tank overflows.
 func TestBalance(t *testing.T) {
 	all := everyStep()
 	flowed := 0.0 // into the reservoir, all in all
@@ -135,8 +134,7 @@ func TestBalance(t *testing.T) {
 	}
 }
 
-// TestPumps: pumps run and rest, each is started a few times a day and does not
-// start again at once.
+// TestPumps: each pump starts a few times a day, and rests before it starts again.
 func TestPumps(t *testing.T) {
 	all := everyStep()
 	for _, pump := range []string{"bomba_1", "bomba_2", "bomba_3"} {
@@ -164,8 +162,8 @@ func TestPumps(t *testing.T) {
 	}
 }
 
-// TestLevels: by day the level of a tank turns the pumps on and off, by night
-// tanks are filled; sometimes one overflows, and then it is more than full.
+// TestLevels: by day the tanks' levels turn the pumps on and off, by night the tanks are filled.
+// Sometimes a tank overflows, and then it is more than full.
 func TestLevels(t *testing.T) {
 	stop := noon.AddDate(0, 0, 30)
 	full := map[string]float64{"tanque_norte": 4.5, "tanque_centro": 4.2, "tanque_sur": 3.8}
@@ -191,7 +189,7 @@ func TestLevels(t *testing.T) {
 	}
 }
 
-// mean averages a field over the moments that are wanted.
+// mean averages a field over the wanted moments.
 func mean(t *testing.T, all []moment, field string, wanted func(weekday time.Weekday, hour int) bool) float64 {
 	t.Helper()
 	sum, count := 0.0, 0
@@ -242,7 +240,7 @@ func TestDemand(t *testing.T) {
 	}
 }
 
-// TestStarts: networks of different starts measure the same wherever they both do.
+// TestStarts: networks with different starts have equal values at equal times.
 func TestStarts(t *testing.T) {
 	stop := noon.Add(demo.Span)
 	want := until(demo.New(noon), stop)
@@ -299,7 +297,7 @@ func TestUntil(t *testing.T) {
 	}
 }
 
-// TestBatches: batches are bounded, and no set is divided.
+// TestBatches: batches are bounded, and no moment is split.
 func TestBatches(t *testing.T) {
 	var last time.Time
 	batches := 0

@@ -40,7 +40,7 @@ func write(t testing.TB, store series.Store, n *demo.Network, stop time.Time) (f
 	return first, last
 }
 
-// TestResume: a process that starts again writes what is missing and nothing else.
+// TestResume: a restarted process writes only what is missing.
 func TestResume(t *testing.T) {
 	store := database(t)
 	write(t, store, demo.New(noon.Add(-time.Hour)), noon)
@@ -103,7 +103,7 @@ func TestTagSets(t *testing.T) {
 	}
 }
 
-// BenchmarkHistory writes the ten days that a new demo begins with.
+// BenchmarkHistory writes the ten days of a new demo's history.
 func BenchmarkHistory(b *testing.B) {
 	for b.Loop() {
 		write(b, database(b), demo.New(noon.Add(-demo.Span)), noon)

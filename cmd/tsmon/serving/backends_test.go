@@ -37,8 +37,8 @@ func TestUnreadableDatabase(t *testing.T) {
 	}
 }
 
-// TestBrokerElsewhere: where the default address of the broker is taken, the log says which
-// one devices need. An address that was configured and is taken ends the start.
+// TestBrokerElsewhere: if the broker's default address is taken, the log names another one. If a
+// configured address is taken, the start fails.
 func TestBrokerElsewhere(t *testing.T) {
 	taken, err := net.Listen("tcp", config.DefaultBroker)
 	if err == nil { // else another program has it
@@ -60,7 +60,7 @@ func TestBrokerElsewhere(t *testing.T) {
 	}
 }
 
-// TestNoKeysYet: there are keys to rotate only once a server has started.
+// TestNoKeysYet: keys can be rotated only after a server has started once.
 func TestNoKeysYet(t *testing.T) {
 	c, err := config.Load("", []string{"TSMON_DATA=" + t.TempDir()})
 	if err != nil {

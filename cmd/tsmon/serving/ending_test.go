@@ -22,8 +22,7 @@ import (
 	"tsmon/store/servertest"
 )
 
-// TestDownloadsAreCut: a download that takes longer than it may is cut, and the log says
-// so.
+// TestDownloadsAreCut: a download that takes too long is cut off, and the log says so.
 func TestDownloadsAreCut(t *testing.T) {
 	for name, c := range map[string]struct {
 		cause     error
@@ -94,8 +93,8 @@ func (l lazy) Accept() (net.Conn, error) {
 	return l.Listener.Accept()
 }
 
-// TestNoConnectionIsLost: whoever is connected when the server ends is answered; whoever
-// comes later is refused, and knows that nothing was done.
+// TestNoConnectionIsLost: clients that are connected when the server ends get an answer. Later ones
+// are refused, so they know that nothing was done.
 func TestNoConnectionIsLost(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("connections can't be ignored on this system")

@@ -392,7 +392,7 @@ func TestEndpoints(t *testing.T) {
 	}
 }
 
-// Whatever a file holds, reading ends with a project or an error.
+// Reading any file gives a project or an error.
 func FuzzRead(f *testing.F) {
 	for i, seed := range []string{initJSON, initJSON5, initTOML} {
 		f.Add(i, seed, `{"bundle": {"targets": null}}`)
