@@ -434,7 +434,7 @@ func TestServeRefuses(t *testing.T) {
 		"half of a key pair":   {nil, []string{"TSMON_UPLOAD_SECRET_KEY=geheim"}, "access_key"},
 		"a broker's bad URL":   {nil, []string{"TSMON_MQTT_URL=http://user:geheim@broker"}, "mqtts://"},
 		"a database's bad URL": {nil, []string{"TSMON_RECORDS=postgres://user:geheim@db:port/x"}, "postgres://"},
-		"a redirect elsewhere": {nil, []string{"TSMON_UPDATES_REDIRECT=geheim"}, "public (or true), presigned nor false"},
+		"a redirect elsewhere": {nil, []string{"TSMON_UPDATES_REDIRECT=geheim"}, "public (or true), presigned or false"},
 		"presigned in folders": {nil, []string{"TSMON_UPDATES_REDIRECT=presigned"}, "s3://"},
 		"a bad endpoint": {nil, []string{"TSMON_UPDATES_REDIRECT=presigned", "TSMON_STORAGE=s3://bucket?endpoint=http://127.0.0.1:9",
 			"TSMON_UPDATES_PRESIGN_ENDPOINT=https://user:geheim@files.example.com"}, "presign endpoint: "},

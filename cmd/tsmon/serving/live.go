@@ -6,12 +6,10 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
-	"os/signal"
 	"reflect"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"tsmon/api"
@@ -144,12 +142,9 @@ func (l *live) close() {
 // have replaced them, or the records were down at the start.
 const lookEvery = 10 * time.Second
 
-// follow reloads on SIGHUP, and when the secrets of clients have changed, until the context
+// follow reloads on each signal, and when the secrets of clients have changed, until the context
 // ends.
-func (l *live) follow(ctx context.Context) {
-	hangUps := make(chan os.Signal, 1)
-	signal.Notify(hangUps, syscall.SIGHUP)
-	defer signal.Stop(hangUps)
+func (l *live) follow(ctx context.Context, hangUps <-chan os.Signal) {
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
 	for {

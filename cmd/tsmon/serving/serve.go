@@ -14,8 +14,11 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
+	"os/signal"
 	"runtime/debug"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -305,7 +308,10 @@ func (l *live) serve(ctx context.Context, c *config.Config, before *DemoFile) er
 	} else if l.options.only != api.Updates {
 		background.Go(func() error { warnOfDemo(ctx, l.backends); return nil })
 	}
-	background.Go(func() error { l.follow(ctx); return nil })
+	hangUps := make(chan os.Signal, 1)
+	signal.Notify(hangUps, syscall.SIGHUP) // before anybody is told that it serves: SIGHUP would end it
+	defer signal.Stop(hangUps)
+	background.Go(func() error { l.follow(ctx, hangUps); return nil })
 	l.app.Say("serving %s/", base)
 	if l.backends.mqttURL != "" {
 		l.app.Say("messages for devices at %s", l.backends.mqttURL)
