@@ -24,6 +24,9 @@ type Share struct {
 	apart int // from one case to the next; 0 means 1
 }
 
+// Third is every third case, for ordinary runs of tests with many alike.
+var Third = Share{apart: 3}
+
 // Chosen returns the share of a long run, and whether this is one. If it is not, the share
 // has all cases. A share that can't be read fails the test.
 func Chosen(t testing.TB) (share Share, long bool) {

@@ -99,3 +99,15 @@ func TestQuestionsEndFirst(t *testing.T) {
 		}
 	}
 }
+
+// TestExamples: the help of every command that does something has an example.
+func TestExamples(t *testing.T) {
+	commands := rootCommand(cli.New()).Commands()
+	for i := 0; i < len(commands); i++ {
+		c := commands[i]
+		commands = append(commands, c.Commands()...)
+		if !c.HasSubCommands() && !strings.Contains(c.Example, c.CommandPath()) {
+			t.Errorf("%s has no example", c.CommandPath())
+		}
+	}
+}

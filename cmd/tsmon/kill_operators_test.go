@@ -12,7 +12,7 @@ import (
 // TestSignedKilledAnywhere kills repair and plan approve of what a thief destroyed, and import
 // and mirror of moves that two operators have signed, as TestKilledAnywhere does.
 func TestSignedKilledAnywhere(t *testing.T) {
-	killEach(t, 37, 101, []killStory{
+	killEach(t, 71, 199, []killStory{
 		{"approve a repair", func(t *testing.T, k *kit, v1, v2 string) { k.damaged(t, v1, v2) },
 			func(_, _ string) []string { return []string{"plan", "approve", theOnlyPlan} }, "1.1.0", nil},
 		{"repair by two", func(t *testing.T, k *kit, v1, v2 string) { k.damaged(t, v1, v2) },

@@ -83,7 +83,7 @@ func ringStories() []ringStory {
 // storage operations, in the shares of a long run at one in 97. TestRingsKilledAnywhere has
 // the others.
 func TestRingsKilled(t *testing.T) {
-	first, stride := 0, 301
+	first, stride := 0, 601
 	if share, long := longtest.Chosen(t); long {
 		first, stride = share.Steps(97)
 	}
@@ -117,14 +117,12 @@ func TestRingsKilledAnywhere(t *testing.T) {
 			t.Run(story.name, func(t *testing.T) {
 				v1, v2 := bundles(t, "1.0.0", 5000), bundles(t, "1.1.0", 5000)
 				k := fresh(t)
-				first, stride := 0, 47
+				first, stride := 0, 97
 				switch {
 				case long && k.minio != nil:
 					first, stride = share.Steps(7)
 				case long:
 					first, stride = share.Steps(1)
-				case testing.Short():
-					stride = 211
 				case k.minio != nil:
 					stride *= 4
 				}

@@ -33,7 +33,7 @@ type killStory struct {
 // a whole manifest, old or new, that clients can follow, and the same command again must
 // complete the work.
 func TestKilledAnywhere(t *testing.T) {
-	killEach(t, 11, 31, []killStory{
+	killEach(t, 23, 61, []killStory{
 		{"first publish", func(*testing.T, *kit, string, string) {},
 			func(v1, _ string) []string { return []string{"release", "publish", "--version", "1.0.0", v1} }, "1.0.0", nil},
 		{"second publish", func(t *testing.T, k *kit, v1, _ string) {
@@ -180,8 +180,6 @@ func kills(t *testing.T, onDir, onMinIO int) (first, stride int) {
 	case long:
 		first, stride = share.Steps(1)
 		return 1 + first, stride
-	case testing.Short():
-		return 1, 2 * onDir
 	case strings.Contains(t.Name(), "/minio/"):
 		return 1, onMinIO
 	}

@@ -25,12 +25,14 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"tsmon/cmd/tsmon/cli"
+	"tsmon/longtest"
 	"tsmon/store/servertest"
 )
 
 // TestScripts runs the scripts in testdata/script, which hold what a user could
 // type. Those named release-* run on a directory and on MinIO, those named minio-*
-// on MinIO only, the others on a directory only.
+// on MinIO only, the others on a directory only. Every third of those that run on both
+// runs on MinIO, and in the shares of a long run all of them.
 //
 // In a script TSMON_STORAGE, TSMON_TRUSTED_KEYS and TAURI_SIGNING_PRIVATE_KEY are
 // set, $VECTORS is the folder of keys and signatures of other tools, $CONTENT the
@@ -90,8 +92,17 @@ func TestScripts(t *testing.T) {
 	})
 	t.Run("minio", func(t *testing.T) {
 		t.Parallel()
+		share, long := longtest.Chosen(t)
+		if !long {
+			share = longtest.Third
+		}
+		number := -1
 		runScripts(t, servertest.SharedMinIO(t), func(name string) bool {
-			return strings.HasPrefix(name, "minio-") || strings.HasPrefix(name, "release-") || slices.Contains(hintsOfStores, name)
+			if !strings.HasPrefix(name, "release-") && !slices.Contains(hintsOfStores, name) {
+				return strings.HasPrefix(name, "minio-")
+			}
+			number++
+			return share.Has(number)
 		})
 	})
 }
@@ -99,18 +110,6 @@ func TestScripts(t *testing.T) {
 // hintsOfStores are the scripts about hints of releases that don't spoil the files of a
 // directory.
 var hintsOfStores = []string{"hints-address.txtar", "hints-operators.txtar", "hints-release.txtar", "hints-stage.txtar", "hints-store.txtar", "hints-update.txtar"}
-
-// TestExamples: the help of every command that does something has an example.
-func TestExamples(t *testing.T) {
-	commands := rootCommand(cli.New()).Commands()
-	for i := 0; i < len(commands); i++ {
-		c := commands[i]
-		commands = append(commands, c.Commands()...)
-		if !c.HasSubCommands() && !strings.Contains(c.Example, c.CommandPath()) {
-			t.Errorf("%s has no example", c.CommandPath())
-		}
-	}
-}
 
 // runScripts runs the wanted scripts, on a server if it is not nil.
 func runScripts(t *testing.T, server *servertest.MinIO, wanted func(name string) bool) {
