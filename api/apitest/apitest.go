@@ -248,9 +248,6 @@ func (w *World) ServeHasty(tb testing.TB) *httptest.Server {
 func OnRealServers(t *testing.T, tests map[string]func(*testing.T, *World)) {
 	servers := StartServers(t)
 	for name, f := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f(t, servers.World(t))
-		})
+		t.Run(name, func(t *testing.T) { f(t, servers.World(t)) })
 	}
 }
