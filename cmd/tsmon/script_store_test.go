@@ -16,9 +16,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"testing"
 
 	"github.com/minio/minio-go/v7"
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"tsmon/longtest"
 )
 
 // backdoor looks at a storage behind the program's back.
@@ -200,4 +203,25 @@ func (b bucket) put(key string, data []byte) error {
 func (b bucket) begun(key string) (bool, error) {
 	page, err := b.client.ListMultipartUploads(context.Background(), b.name, b.prefix+key, "", "", "", 1)
 	return len(page.Uploads) > 0, err
+}
+
+// hintsOfStores are the scripts about hints of releases that don't spoil the files of a
+// directory.
+var hintsOfStores = []string{"hints-address.txtar", "hints-operators.txtar", "hints-release.txtar", "hints-stage.txtar", "hints-store.txtar", "hints-update.txtar"}
+
+// onMinIO returns which scripts a run takes through MinIO: those about it, and its share of
+// those that run on a directory too.
+func onMinIO(t *testing.T) func(name string) bool {
+	share, long := longtest.Chosen(t)
+	if !long {
+		share = longtest.Third
+	}
+	number := -1
+	return func(name string) bool {
+		if !strings.HasPrefix(name, "release-") && !slices.Contains(hintsOfStores, name) {
+			return strings.HasPrefix(name, "minio-")
+		}
+		number++
+		return share.Has(number)
+	}
 }

@@ -25,7 +25,6 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"tsmon/cmd/tsmon/cli"
-	"tsmon/longtest"
 	"tsmon/store/servertest"
 )
 
@@ -92,24 +91,9 @@ func TestScripts(t *testing.T) {
 	})
 	t.Run("minio", func(t *testing.T) {
 		t.Parallel()
-		share, long := longtest.Chosen(t)
-		if !long {
-			share = longtest.Third
-		}
-		number := -1
-		runScripts(t, servertest.SharedMinIO(t), func(name string) bool {
-			if !strings.HasPrefix(name, "release-") && !slices.Contains(hintsOfStores, name) {
-				return strings.HasPrefix(name, "minio-")
-			}
-			number++
-			return share.Has(number)
-		})
+		runScripts(t, servertest.SharedMinIO(t), onMinIO(t))
 	})
 }
-
-// hintsOfStores are the scripts about hints of releases that don't spoil the files of a
-// directory.
-var hintsOfStores = []string{"hints-address.txtar", "hints-operators.txtar", "hints-release.txtar", "hints-stage.txtar", "hints-store.txtar", "hints-update.txtar"}
 
 // runScripts runs the wanted scripts, on a server if it is not nil.
 func runScripts(t *testing.T, server *servertest.MinIO, wanted func(name string) bool) {
