@@ -15,6 +15,7 @@ import (
 	"tsmon/channels"
 	"tsmon/release/bundle"
 	"tsmon/release/library"
+	"tsmon/store/object"
 )
 
 const (
@@ -38,22 +39,15 @@ func (p Plans) List(ctx context.Context, channel string) (all []*Waiting, more b
 
 // Names returns the channels that plans of the store are for, sorted.
 func (p Plans) Names(ctx context.Context) (names []string, err error) {
-	for after := ""; ; {
-		name := ""
-		for info, err := range p.Store.List(ctx, planRoot, after) {
-			if err != nil {
-				return nil, err
-			}
-			name, _, _ = strings.Cut(strings.TrimPrefix(info.Key, planRoot), "/")
-			break
+	for name, err := range object.Folders(ctx, p.Store, planRoot) {
+		if err != nil {
+			return nil, err
 		}
-		if name == "" {
-			return names, nil
-		}
-		if after = planRoot + name + "0"; channels.CheckName(name) == nil {
+		if channels.CheckName(name) == nil {
 			names = append(names, name)
 		}
 	}
+	return names, nil
 }
 
 // list is List for the plans whose hash begins with a text.

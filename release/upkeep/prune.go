@@ -75,7 +75,7 @@ type pruning struct {
 	stored time.Time         // when it began by the time of the store
 	stocks map[string]*stock // by version
 	logs   []*channels.Log
-	astray []object.Info // among the releases, in no version's folder
+	astray []object.Info // old ones among the releases, in no version's folder
 	report *PruneReport
 	linked []string // paths of what manifests of channels without a log offer
 	ahead  error    // manifests show an entry that a log lacks, whose end is lost then
@@ -85,7 +85,7 @@ type pruning struct {
 
 // stock is what a store holds of a version.
 type stock struct {
-	records []string      // their keys
+	records []object.Info
 	objects []object.Info // in its folder, but for records
 	staged  []object.Info // that say how it was staged
 	newest  time.Time     // when the last of all these was written
@@ -165,7 +165,7 @@ func (w *pruning) takeStock(ctx context.Context) error {
 			}
 			version, _, _ := strings.Cut(strings.TrimPrefix(info.Key, prefix), "/")
 			if _, err := manifest.ParseVersion(version); err != nil {
-				if prefix == library.Root {
+				if prefix == library.Root && w.began.Sub(info.ModTime) >= leftoverAge {
 					w.astray = append(w.astray, info)
 				}
 				continue
@@ -179,7 +179,7 @@ func (w *pruning) takeStock(ctx context.Context) error {
 			case prefix == library.StagedRoot:
 				s.staged = append(s.staged, info)
 			case library.IsRecord(info.Key):
-				s.records = append(s.records, info.Key)
+				s.records = append(s.records, info)
 			default:
 				s.objects = append(s.objects, info)
 			}

@@ -74,43 +74,6 @@ func (k Keeper) signed() bool {
 	return false
 }
 
-// unnamed adds to the leftovers what no log names and Prune leaves unless it is asked for: what
-// lies in no version's folder, and records that nothing can refer to. It collects the releases
-// that no channel has shown.
-func (w *pruning) unnamed(ctx context.Context) error {
-	if err := w.whole(ctx); err != nil {
-		return err
-	}
-	planned, err := w.planned(ctx)
-	if err != nil {
-		return err
-	}
-	for _, info := range w.astray {
-		if w.began.Sub(info.ModTime) >= leftoverAge && !w.isLinked(info.Key) {
-			w.report.Leftovers = append(w.report.Leftovers, info.Key)
-		}
-	}
-	for version, s := range w.stocks {
-		if len(s.records) == 0 || planned[version] != nil || w.began.Sub(s.newest) < leftoverAge {
-			continue
-		}
-		rightful := library.RecordOf(w.logs, version, "") != ""
-		if rightful && len(s.records) == 1 && s.records[0] == library.RecordKey(version, 1) {
-			continue // Verify compares it with the log
-		}
-		records, err := w.Library.Readable(ctx, version)
-		if err == nil && rightful {
-			w.surplus(s, records)
-		} else if err == nil {
-			err = w.unreleased(ctx, version, s, records)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // whole returns an error if the log of a channel, or the end of one, was removed.
 func (w *pruning) whole(ctx context.Context) error {
 	if w.ahead != nil {
@@ -170,54 +133,4 @@ func (w *pruning) planned(ctx context.Context) (map[string]*approval.Waiting, er
 		}
 	}
 	return found, nil
-}
-
-// surplus adds the records of a version behind the one that logs name, but for marks that it was
-// discarded. If that one is lost, another may turn out to be it, and all stay.
-func (w *pruning) surplus(s *stock, records []*library.Record) {
-	stay, named := map[string]bool{}, false
-	for _, r := range records {
-		if !named || r.Discarded {
-			stay[library.RecordKey(r.Version, r.Number)] = true
-		}
-		named = named || library.RecordOf(w.logs, r.Version, r.Sum) == r.Sum
-	}
-	if named {
-		w.drop(s.records, stay)
-	}
-}
-
-// unreleased adds what stands behind the records of a version that no channel has shown, with
-// the files that none of them needs.
-func (w *pruning) unreleased(ctx context.Context, version string, s *stock, records []*library.Record) error {
-	staged, err := w.Library.Staged(ctx, version)
-	if errors.As(err, new(*bundle.Refusal)) {
-		return nil
-	} else if err != nil {
-		return err
-	}
-	var counts *library.Record
-	if n := len(records); n > 0 && !records[n-1].Discarded {
-		counts = records[n-1]
-	}
-	if counts != nil && len(library.Standing(staged)) == 0 {
-		w.unshown = append(w.unshown, version)
-	}
-	stay := map[string]bool{}
-	for _, r := range records {
-		stay[library.RecordKey(version, r.Number)] = true
-	}
-	w.drop(s.records, stay)
-	needed := library.Needed(counts, staged)
-	w.leave(s.objects, func(key string) bool { return needed[strings.TrimPrefix(key, library.Folder(version))] })
-	return nil
-}
-
-// drop adds the keys that don't stay to the leftovers.
-func (w *pruning) drop(keys []string, stay map[string]bool) {
-	for _, key := range keys {
-		if !stay[key] {
-			w.report.Leftovers = append(w.report.Leftovers, key)
-		}
-	}
 }
