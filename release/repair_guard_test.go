@@ -142,7 +142,7 @@ func TestRepairKeepsSigned(t *testing.T) {
 					d.wantEntries(t, damaged)
 				}
 				report, err := d.Repair(t.Context(), upkeep.RepairOptions{Channel: "stable", Files: keep(t, rightful)})
-				if err != nil || report.Err() != nil || !report.Changed {
+				if err != nil || report.Findings.Err() != nil || !report.Changed {
 					t.Fatalf("put back: %+v, %v", report, err)
 				}
 				d.wantEntries(t, rightful)
@@ -176,7 +176,7 @@ func TestRepairBringsAll(t *testing.T) {
 			if written != "" {
 				o.TakeOut = filepath.Join(t.TempDir(), "out")
 			}
-			if report, err = d.Repair(t.Context(), o); err != nil || report.Err() != nil || len(report.Unused) > 0 {
+			if report, err = d.Repair(t.Context(), o); err != nil || report.Findings.Err() != nil || len(report.Unused) > 0 {
 				t.Fatalf("from a copy: %+v, %v", report, err)
 			}
 			d.wantEntries(t, rightful)
@@ -192,12 +192,12 @@ func TestRepairEndLater(t *testing.T) {
 	rightful := d.entries(t, "stable")
 	d.loses(t, "log/stable/0000000004.json")
 	for range 2 {
-		if report, err := d.Repair(t.Context(), upkeep.RepairOptions{Channel: "stable"}); err != nil || report.Err() != nil || report.Sequence != 0 {
+		if report, err := d.Repair(t.Context(), upkeep.RepairOptions{Channel: "stable"}); err != nil || report.Findings.Err() != nil || report.Sequence != 0 {
 			t.Fatalf("without a copy: %+v, %v", report, err)
 		}
 	}
 	report, err := d.Repair(t.Context(), upkeep.RepairOptions{Channel: "stable", Files: keep(t, rightful)})
-	if err != nil || report.Err() != nil || !report.Changed || report.Version != "1.2.0" {
+	if err != nil || report.Findings.Err() != nil || !report.Changed || report.Version != "1.2.0" {
 		t.Fatalf("from a copy: %+v, %v", report, err)
 	}
 	d.wantEntries(t, rightful)
@@ -235,7 +235,7 @@ func TestTakeOutOthers(t *testing.T) {
 		t.Fatalf("would: %+v, %v", report, err)
 	}
 	o.DryRun = false
-	if report, err = d.Repair(t.Context(), o); err != nil || report.Err() != nil {
+	if report, err = d.Repair(t.Context(), o); err != nil || report.Findings.Err() != nil {
 		t.Fatalf("%+v, %v", report, err)
 	}
 	for _, name := range []string{"log-stable-0000000005.json", "log-stable-README"} {

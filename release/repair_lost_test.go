@@ -97,7 +97,7 @@ func TestTakeOutForged(t *testing.T) {
 				t.Errorf("without: %+v, %v", report, err)
 			}
 			report, err := d.Repair(t.Context(), upkeep.RepairOptions{Channel: "stable", TakeOut: filepath.Join(t.TempDir(), "out")})
-			if err != nil || report.Err() != nil || len(report.Mended) != c.out {
+			if err != nil || report.Findings.Err() != nil || len(report.Mended) != c.out {
 				t.Fatalf("%+v, %v", report, err)
 			}
 			d.wantEntries(t, rightful)
@@ -144,7 +144,7 @@ func TestRepairFromSegments(t *testing.T) {
 				t.Fatalf("%+v, %v", report, err)
 			}
 			d.wantEntries(t, packed)
-			if report, err = d.Repair(t.Context(), upkeep.RepairOptions{Channel: "stable", Files: keep(t, map[string]string{newest: rightful[newest]})}); err != nil || report.Err() != nil {
+			if report, err = d.Repair(t.Context(), upkeep.RepairOptions{Channel: "stable", Files: keep(t, map[string]string{newest: rightful[newest]})}); err != nil || report.Findings.Err() != nil {
 				t.Fatalf("the newest: %+v, %v", report, err)
 			}
 			d.wantEntries(t, rightful)
@@ -173,7 +173,7 @@ func TestRepairUnsigned(t *testing.T) {
 			d.loses(t, "stable/latest.json")
 		}
 		report, err := d.Repair(t.Context(), upkeep.RepairOptions{Channel: "stable", Files: keep(t, rightful)})
-		if err != nil || report.Err() != nil || len(report.Unused) > 0 {
+		if err != nil || report.Findings.Err() != nil || len(report.Unused) > 0 {
 			t.Fatalf("%+v, %v", report, err)
 		}
 		d.wantEntries(t, rightful)
@@ -188,7 +188,7 @@ func TestRepairUnsigned(t *testing.T) {
 	d.wantEntries(t, rightful)
 	d.loses(t, "log/stable/0000000003.json")
 	d.leave(t, "stable/latest.json", string(shown))
-	if report, err = d.Repair(t.Context(), upkeep.RepairOptions{Channel: "stable", Files: keep(t, rightful)}); err != nil || report.Err() != nil {
+	if report, err = d.Repair(t.Context(), upkeep.RepairOptions{Channel: "stable", Files: keep(t, rightful)}); err != nil || report.Findings.Err() != nil {
 		t.Fatalf("the newest: %+v, %v", report, err)
 	}
 	d.wantEntries(t, rightful)
@@ -290,7 +290,7 @@ func TestRepairKilled(t *testing.T) {
 					t.Fatalf("killed at %d: the log ends at %s", at, log.End())
 				}
 				report, err := d.Repair(t.Context(), o)
-				if err != nil || report.Err() != nil {
+				if err != nil || report.Findings.Err() != nil {
 					t.Fatalf("killed at %d, again: %+v, %v", at, report, err)
 				}
 				d.wantEntries(t, rightful)
@@ -400,7 +400,7 @@ func TestRepairAnyDamage(t *testing.T) {
 			t.Errorf("seed %d: would: %+v, %v; did: %+v, %v", seed, dry, dryErr, report, err)
 		}
 		if whole {
-			if err != nil || report.Err() != nil {
+			if err != nil || report.Findings.Err() != nil {
 				t.Fatalf("seed %d: with all of the copy: %+v, %v", seed, report, err)
 			}
 			d.wantEntries(t, rightful)

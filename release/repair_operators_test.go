@@ -106,7 +106,7 @@ func TestRepairByTwo(t *testing.T) {
 				t.Fatalf("bob: %+v, %v", plan, err)
 			}
 			rest, err := d.Repair(t.Context(), upkeep.RepairOptions{Channel: "stable", Rest: true})
-			if err != nil || rest.Err() != nil {
+			if err != nil || rest.Findings.Err() != nil {
 				t.Fatalf("the rest: %+v, %v", rest, err)
 			}
 			d.sound(t, "stable")

@@ -137,8 +137,8 @@ func TestSignedAgain(t *testing.T) {
 				}
 			}
 			verified, err := d.Keeper().Verify(t.Context(), "stable")
-			if err != nil || verified.Err() != nil {
-				t.Errorf("%v, %v", err, verified.Err())
+			if err != nil || verified.Findings.Err() != nil {
+				t.Errorf("%v, %v", err, verified.Findings.Err())
 			}
 			if report := d.publish(t, o); report.Changed {
 				t.Errorf("published twice: %+v", report)

@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -60,8 +59,8 @@ type RepairReport struct {
 	// Warnings need the judgment of somebody who knows what was in the store.
 	Warnings []string `json:"warnings,omitempty"`
 	// Unused are files that match no lost object.
-	Unused   []string  `json:"unused,omitempty"`
-	Findings []Finding `json:"findings"` // what is still wrong
+	Unused   []string `json:"unused,omitempty"`
+	Findings Findings `json:"findings"` // what is still wrong
 }
 
 // repair is one run of Repair.
@@ -95,7 +94,7 @@ func (k Keeper) Repair(ctx context.Context, o RepairOptions) (*RepairReport, err
 	if err := k.Ready(o.Channel); err != nil {
 		return nil, err
 	}
-	r := &repair{Keeper: k, o: o, report: &RepairReport{Channel: o.Channel, DryRun: o.DryRun, Mended: []Mended{}, Findings: []Finding{}}}
+	r := &repair{Keeper: k, o: o, report: &RepairReport{Channel: o.Channel, DryRun: o.DryRun, Mended: []Mended{}, Findings: Findings{}}}
 	if err := r.readFiles(ctx); err != nil {
 		return nil, err
 	}
@@ -126,23 +125,30 @@ func (r *RepairReport) mended(key, done string) {
 }
 
 func (r *repair) readFiles(ctx context.Context) error {
-	for _, path := range r.o.Files {
-		all, err := os.ReadDir(path)
-		if err != nil { // it is no folder
-			if err := r.readFile(ctx, spare{path: path}); err != nil {
-				return err
-			}
-			continue
+	for _, given := range r.o.Files {
+		paths, err := filesIn(given)
+		isFolder := err == nil
+		if !isFolder {
+			paths = []string{given}
 		}
-		for _, f := range all {
-			if f.Type().IsRegular() {
-				if err := r.readFile(ctx, spare{path: filepath.Join(path, f.Name()), among: true}); err != nil {
-					return err
-				}
+		for _, path := range paths {
+			if err := r.readFile(ctx, spare{path: path, among: isFolder}); err != nil {
+				return err
 			}
 		}
 	}
 	return nil
+}
+
+// filesIn returns the paths of the regular files in a folder.
+func filesIn(folder string) (paths []string, err error) {
+	all, err := os.ReadDir(folder)
+	for _, f := range all {
+		if f.Type().IsRegular() {
+			paths = append(paths, filepath.Join(folder, f.Name()))
+		}
+	}
+	return paths, err
 }
 
 func (r *repair) readFile(ctx context.Context, f spare) error {
@@ -204,14 +210,10 @@ func (r *repair) declare(ctx context.Context) error {
 	}
 	r.log = longer
 	for _, lost := range r.lost {
-		what := fmt.Sprintf("entries %d to %d are said to be lost", lost.From, lost.To)
-		if lost.From == lost.To {
-			what = fmt.Sprintf("entry %d is said to be lost", lost.From)
-		}
-		r.report.mended(channels.LogPrefix(r.o.Channel), what)
+		r.report.mended(channels.LogPrefix(r.o.Channel), lost.String()+" declared lost")
 	}
 	for _, version := range r.gone {
-		r.report.mended(library.Folder(version), "bundles are said to be lost")
+		r.report.mended(library.Folder(version), "bundles declared lost")
 	}
 	r.report.Sequence = e.Sequence
 	return nil
@@ -279,32 +281,23 @@ func (r *repair) mendViews(ctx context.Context) error {
 	if r.report.Waits && len(r.lost) > 0 || r.log.Head() == nil {
 		return nil
 	}
-	if r.o.DryRun {
-		for i, v := range r.log.Views(r.Channels.HasRings(r.o.Channel)) {
-			if base, ok := v.Shows(r.seen[i].Data); !ok || base != "" && base != r.Channels.PublicURL {
-				r.report.mended(v.Key, "rendered anew")
-			}
+	before := r.seen
+	if !r.o.DryRun {
+		var err error
+		if before, err = r.Channels.Peek(ctx, r.o.Channel); err != nil {
+			return err
 		}
-		return nil
-	}
-	before, err := r.Channels.Peek(ctx, r.o.Channel)
-	if err != nil {
-		return err
-	}
-	log, _, err := r.Channels.Repoint(ctx, r.log)
-	if err != nil {
-		return err
-	}
-	after, err := r.Channels.Peek(ctx, r.o.Channel)
-	if err != nil {
-		return err
-	}
-	for i, v := range log.Views(r.Channels.HasRings(r.o.Channel)) {
-		if before[i].ETag != after[i].ETag {
-			r.report.mended(v.Key, "rendered anew")
+		if r.log, _, err = r.Channels.Repoint(ctx, r.log); err != nil {
+			return err
 		}
 	}
-	r.log = log
+	behind, err := r.Channels.Behind(r.log, before)
+	if err != nil {
+		return err
+	}
+	for _, key := range behind {
+		r.report.mended(key, "rendered anew")
+	}
 	return r.dropWrong(ctx)
 }
 
@@ -316,6 +309,9 @@ func (r *repair) dropWrong(ctx context.Context) error {
 			doomed = append(doomed, key)
 			r.report.mended(key, "removed: it has other bytes than were published")
 		}
+	}
+	if r.o.DryRun {
+		return nil
 	}
 	return r.Library.Store.Delete(ctx, doomed...)
 }
@@ -335,6 +331,3 @@ func (r *repair) look(ctx context.Context) error {
 	r.report.Findings = report.Findings
 	return nil
 }
-
-// Err joins the remaining problems, nil if there are none.
-func (r *RepairReport) Err() error { return (&VerifyReport{Findings: r.Findings}).Err() }

@@ -26,7 +26,7 @@ var (
 // clients that read the bucket itself can fetch it. Unnamed skips what was written within a day,
 // since a publish may be under way, what is staged, and what a plan waits to show. It finds
 // nothing while the log of a channel, or its end, is lost or can't be read: that log may name it.
-func (k Keeper) Unnamed(ctx context.Context) (found []Finding, err error) {
+func (k Keeper) Unnamed(ctx context.Context) (found Findings, err error) {
 	if !k.signed() {
 		return nil, nil
 	}
@@ -46,17 +46,15 @@ func (k Keeper) Unnamed(ctx context.Context) (found []Finding, err error) {
 	} else if err != nil {
 		return nil, err
 	}
-	report := &VerifyReport{}
 	for _, version := range slices.SortedFunc(slices.Values(w.unshown), library.CompareVersions) {
-		report.find(library.Folder(version), errUnshown,
+		found.add(library.Folder(version), errUnshown,
 			"`tsmon release publish --version "+version+"` completes it; if it is not to be released, `tsmon release discard "+version+"` throws it away, and a day later `tsmon release prune --strays` removes its files")
 	}
 	for _, key := range w.report.Leftovers {
 		if strings.HasPrefix(key, library.Root) {
-			report.find(key, errUnnamed, "`tsmon release prune --strays` removes it; with --dry-run it lists all such files")
+			found.add(key, errUnnamed, "`tsmon release prune --strays` removes it; with --dry-run it lists all such files")
 		}
 	}
-	found = report.Findings
 	if more := len(found) - unnamedShown; more > 0 {
 		found = found[:unnamedShown]
 		found[unnamedShown-1].Problem += fmt.Sprintf("; and %d more like it", more)

@@ -79,7 +79,7 @@ func runRepair(ctx context.Context, app *cli.App, f moveFlags, o upkeep.RepairOp
 	for _, file := range report.Unused {
 		app.Warn([]string{file + " matches no lost object"})
 	}
-	return cmp.Or(err, failed, unrepaired(report))
+	return cmp.Or(err, failed, unsound(report.Channel, report.Findings, "is not sound yet"))
 }
 
 // awaitRepair waits for the missing signatures of a repair's entry, then completes the repair.
@@ -104,11 +104,7 @@ func repairRest(ctx context.Context, app *cli.App, p *release.Publisher, channel
 		return err
 	}
 	app.Warn(report.Warnings)
-	return unrepaired(report)
-}
-
-func unrepaired(report *release.RepairReport) error {
-	return unsound(&upkeep.VerifyReport{Channel: report.Channel, Findings: report.Findings}, "is not sound yet")
+	return unsound(report.Channel, report.Findings, "is not sound yet")
 }
 
 func printRepair(w io.Writer, r *release.RepairReport) {
