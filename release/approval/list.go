@@ -171,9 +171,10 @@ func (p Plans) Find(ctx context.Context, channel, hash string) (*Waiting, error)
 	if err != nil {
 		return nil, err
 	}
-	found := slices.DeleteFunc(slices.Clone(all), func(w *Waiting) bool {
-		return !strings.HasPrefix(w.Hash, hash) || hash == "" && w.Stale != ""
-	})
+	found := all
+	if hash == "" {
+		found = slices.DeleteFunc(slices.Clone(all), func(w *Waiting) bool { return w.Stale != "" })
+	}
 	switch {
 	case len(found) == 1:
 		return found[0], nil
