@@ -75,9 +75,23 @@ func Lacks(keys signing.Keyring) func(*manifest.Offer) bool {
 	}
 }
 
-// Strands returns which of the installed versions the newest entry of a log strands, once
-// everybody gets it. lacks is a result of Lacks.
-func Strands(log *channels.Log, versions []string, lacks func(*manifest.Offer) bool) (s Stranded, err error) {
+// Strands returns which of the installed versions a release would strand if it followed a log, once
+// everybody gets it, without those that are stranded already. lacks is a result of Lacks.
+func Strands(log *channels.Log, next channels.Release, versions []string, lacks func(*manifest.Offer) bool) (Stranded, error) {
+	after, err := stranded(Then(log, next), versions, lacks)
+	if err != nil || after.nobody() {
+		return after, err
+	}
+	before, err := stranded(log, versions, lacks)
+	return Stranded{without(after.Manifest, before.Manifest), without(after.Server, before.Server)}, err
+}
+
+func (s Stranded) nobody() bool { return len(s.Manifest)+len(s.Server) == 0 }
+
+// stranded returns which of the installed versions the newest entry of a log strands, once
+// everybody gets it.
+func stranded(log *channels.Log, versions []string, lacks func(*manifest.Offer) bool) (Stranded, error) {
+	s := Stranded{Manifest: []string{}, Server: []string{}}
 	head := log.Head()
 	if head == nil {
 		return s, nil
@@ -145,15 +159,11 @@ func (m Move) LeavesBehind() (warnings []string, err error) {
 		return nil, nil
 	}
 	versions := Installed(m.Log, m.Fleet)
-	after, err := Strands(Then(m.Log, m.Release), versions, Lacks(m.Keys))
-	if err != nil || len(after.Manifest)+len(after.Server) == 0 {
-		return nil, err
-	}
-	before, err := Strands(m.Log, versions, Lacks(m.Keys))
+	lost, err := Strands(m.Log, m.Release, versions, Lacks(m.Keys))
 	if err != nil {
 		return nil, err
 	}
-	static, server := without(after.Manifest, before.Manifest), without(after.Server, before.Server)
+	static, server := lost.Manifest, lost.Server
 	if left := m.unmeant(server); len(left) > 0 && (m.Fleet == nil || m.count(left) > 0) {
 		return nil, m.refuseStranding(left, versions, "")
 	}
@@ -207,8 +217,8 @@ func (m Move) Successor() string {
 		if m.Action != channels.Publish || other.Log.Head() == nil || other.Log.Head().Action == channels.Follow {
 			continue
 		}
-		after, err := Strands(Then(other.Log, m.Release), Installed(other.Log, other.Fleet), Lacks(m.Keys))
-		if err == nil && len(after.Manifest)+len(after.Server) == 0 && library.CompareVersions(m.Manifest.Version, other.Log.Head().Newest()) > 0 {
+		after, err := stranded(Then(other.Log, m.Release), Installed(other.Log, other.Fleet), Lacks(m.Keys))
+		if err == nil && after.nobody() && library.CompareVersions(m.Manifest.Version, other.Log.Head().Newest()) > 0 {
 			return other.Log.Channel
 		}
 	}
@@ -218,22 +228,15 @@ func (m Move) Successor() string {
 // signable returns the id of a trusted key whose signature of the new release strands
 // nobody. Empty if there is none.
 func (m Move) signable(versions []string) string {
-	before, err := Strands(m.Log, versions, Lacks(m.Keys))
-	if err != nil {
-		return ""
-	}
 	for _, key := range m.Keys {
 		signed := Lacks(m.Keys)
-		after, err := Strands(Then(m.Log, m.Release), versions, func(offer *manifest.Offer) bool {
+		lost, err := Strands(m.Log, m.Release, versions, func(offer *manifest.Offer) bool {
 			if offer.Version == m.Release.Version {
 				return !key.Contains(offer.Current)
 			}
 			return signed(offer)
 		})
-		if err != nil || len(without(after.Server, before.Server)) > 0 {
-			continue
-		}
-		if !m.ReadsManifest && !m.Rings || len(without(after.Manifest, before.Manifest)) == 0 {
+		if err == nil && len(lost.Server) == 0 && (!m.ReadsManifest && !m.Rings || len(lost.Manifest) == 0) {
 			return key.ID()
 		}
 	}
