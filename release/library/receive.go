@@ -89,23 +89,18 @@ func sameFile(a, b channels.File) bool {
 
 // PutRecord adds a record to those of its version, unless it is one of them.
 func (l Library) PutRecord(ctx context.Context, version string, data []byte) error {
-	for number := 1; number <= MaxRecords; number++ {
-		r, err := l.Numbered(ctx, version, number)
-		if err == nil && r.Sum == SumOf(data) {
-			return nil
-		}
-		if errors.Is(err, fs.ErrNotExist) {
-			err = l.Create(ctx, RecordKey(version, number), data, RecordAttributes)
-			if errors.Is(err, ErrRaced) {
-				continue // somebody else was first
-			}
+	next := 1
+	for r, err := range l.each(ctx, version) {
+		if err != nil || r.Sum == SumOf(data) {
 			return err
 		}
-		if err != nil {
-			return err
-		}
+		next++
 	}
-	return tooMany(version)
+	err := l.Create(ctx, RecordKey(version, next), data, RecordAttributes)
+	if errors.Is(err, ErrRaced) { // somebody else was first
+		return l.PutRecord(ctx, version, data)
+	}
+	return err
 }
 
 // Whole reports whether the store has a bundle of a version, with its signature. A
