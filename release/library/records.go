@@ -126,8 +126,15 @@ func (r *Record) Signed(b Stored) bool {
 func (l Library) each(ctx context.Context, version string) iter.Seq2[*Record, error] {
 	return func(yield func(*Record, error) bool) {
 		for number := 1; number <= maxRecords; number++ {
-			r, err := l.numbered(ctx, version, number)
-			if errors.Is(err, fs.ErrNotExist) || !yield(r, err) || err != nil {
+			data, err := l.Read(ctx, RecordKey(version, number), MaxRecord)
+			if errors.Is(err, fs.ErrNotExist) {
+				return
+			}
+			var r *Record
+			if err == nil {
+				r, err = parseRecord(version, number, data)
+			}
+			if !yield(r, err) || err != nil {
 				return
 			}
 		}
@@ -160,16 +167,11 @@ func (l Library) Readable(ctx context.Context, version string) (records []*Recor
 	return records, nil
 }
 
-// numbered reads one record of a version; fs.ErrNotExist if there is none.
-func (l Library) numbered(ctx context.Context, version string, number int) (*Record, error) {
-	key := RecordKey(version, number)
-	data, _, err := object.ReadAll(ctx, l.Store, key, MaxRecord)
-	if err != nil {
-		return nil, err
-	}
+// parseRecord reads the bytes of a version's record with a number.
+func parseRecord(version string, number int, data []byte) (*Record, error) {
 	var r Record
 	if err := json.Unmarshal(data, &r); err != nil || r.Version != version || (len(r.Bundles) == 0) != r.Discarded || r.Discarded && number == 1 {
-		return nil, bundle.Refuse(ErrStored, "`tsmon channel repair CHANNEL --bundle FILE` puts it back, FILE with the bytes of its release.json", "%s is not the record of %s", key, version)
+		return nil, bundle.Refuse(ErrStored, "`tsmon channel repair CHANNEL --bundle FILE` puts it back, FILE with the bytes of its release.json", "%s is not the record of %s", RecordKey(version, number), version)
 	}
 	r.Sum, r.Number = SumOf(data), number
 	return &r, nil
