@@ -9,7 +9,6 @@ import (
 	"os"
 
 	"tsmon/release/library"
-	"tsmon/signing"
 	"tsmon/store/object"
 )
 
@@ -89,12 +88,8 @@ func (r *repair) mendBundle(ctx context.Context, version string, b *library.Stor
 	if b.Signature == "" {
 		return true, nil
 	}
-	data, err := l.Read(ctx, key+".sig", signing.MaxSignature)
-	if err == nil && string(data) == b.Signature {
-		return true, nil
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, object.ErrTooLarge) {
-		return false, err
+	if signed, err := r.signed(ctx, key, b); err != nil || signed {
+		return signed, err
 	}
 	return true, r.do(key+".sig", "written anew from the record", func() error {
 		return r.replace(ctx, key+".sig", []byte(b.Signature), library.SignatureAttributes)

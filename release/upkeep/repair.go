@@ -14,6 +14,7 @@ import (
 
 	"tsmon/channels"
 	"tsmon/manifest"
+	"tsmon/release/approval"
 	"tsmon/release/bundle"
 	"tsmon/release/library"
 	"tsmon/signing"
@@ -53,14 +54,16 @@ type RepairReport struct {
 	// Sequence is the number of the log entry that says what is lost, 0 if none was
 	// needed.
 	Sequence uint64 `json:"sequence,omitempty"`
-	// Waits says that this entry lacks signatures of operators: nothing is declared lost yet,
-	// and Findings are empty.
-	Waits bool `json:"-"`
 	// Warnings need the judgment of somebody who knows what was in the store.
 	Warnings []string `json:"warnings,omitempty"`
 	// Unused are files that match no lost object.
 	Unused   []string `json:"unused,omitempty"`
 	Findings Findings `json:"findings"` // what is still wrong
+	// Waiting is the plan of the log entry, if that lacks signatures of operators: nothing is
+	// declared lost yet, and Findings are empty.
+	Waiting *approval.Waiting `json:"waiting,omitempty"`
+	// Needs says, of a dry run, whose signatures that entry takes; nil if it takes none.
+	Needs *approval.Need `json:"needs,omitempty"`
 }
 
 // repair is one run of Repair.
@@ -89,7 +92,8 @@ type spare struct {
 // Repair repairs a channel: it restores lost objects from files and from segments of the log,
 // declares the rest lost in the log, and renders the manifests again. Objects that are as
 // published are never rewritten. The same call again does nothing, or completes what was
-// interrupted.
+// interrupted. If the log entry has to wait for signatures, the last signer makes it, and a call
+// with Rest does the remaining work.
 func (k Keeper) Repair(ctx context.Context, o RepairOptions) (*RepairReport, error) {
 	if err := k.Ready(o.Channel); err != nil {
 		return nil, err
@@ -201,14 +205,15 @@ func (r *repair) declare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	longer, err := r.Enter(ctx, r.log, e, r.o.DryRun)
+	entered, err := r.Enter(ctx, r.log, e, r.o.DryRun)
 	if err != nil {
 		return err
 	}
-	if r.report.Waits = longer == nil; r.report.Waits {
+	r.report.Waiting, r.report.Needs, r.report.Warnings = entered.Waiting, entered.Needs, append(r.report.Warnings, entered.Warnings...)
+	if entered.Waiting != nil {
 		return nil
 	}
-	r.log = longer
+	r.log = entered.Log
 	for _, lost := range r.lost {
 		r.report.mended(channels.LogPrefix(r.o.Channel), lost.String()+" declared lost")
 	}
@@ -278,7 +283,7 @@ func shows(m *manifest.Manifest, release *channels.Release) bool {
 // mendViews renders the manifests again, unless the log can't be read until a waiting entry is
 // made, or nothing is left of it.
 func (r *repair) mendViews(ctx context.Context) error {
-	if r.report.Waits && len(r.lost) > 0 || r.log.Head() == nil {
+	if r.report.Waiting != nil && len(r.lost) > 0 || r.log.Head() == nil {
 		return nil
 	}
 	before := r.seen
@@ -321,7 +326,7 @@ func (r *repair) look(ctx context.Context) error {
 	if head := r.log.Head(); head != nil {
 		r.report.Version = head.Version
 	}
-	if r.o.DryRun || r.report.Waits {
+	if r.o.DryRun || r.report.Waiting != nil {
 		return nil
 	}
 	report, err := r.Verify(ctx, r.o.Channel)

@@ -27,7 +27,7 @@ var (
 // since a publish may be under way, what is staged, and what a plan waits to show. It finds
 // nothing while the log of a channel, or its end, is lost or can't be read: that log may name it.
 func (k Keeper) Unnamed(ctx context.Context) (found Findings, err error) {
-	if !k.signed() {
+	if !k.anySigned() {
 		return nil, nil
 	}
 	now, err := k.Library.Store.Now(ctx)
@@ -62,8 +62,8 @@ func (k Keeper) Unnamed(ctx context.Context) (found Findings, err error) {
 	return found, nil
 }
 
-// signed reports whether operators sign a channel.
-func (k Keeper) signed() bool {
+// anySigned reports whether operators sign a channel.
+func (k Keeper) anySigned() bool {
 	for _, trust := range k.Channels.Trust {
 		if trust.Operators != nil {
 			return true

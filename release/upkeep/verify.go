@@ -13,6 +13,7 @@ import (
 	"tsmon/release/bundle"
 	"tsmon/release/library"
 	"tsmon/signing"
+	"tsmon/store/object"
 )
 
 // Finding is a problem of a channel.
@@ -317,11 +318,11 @@ func (v *verification) signatures(ctx context.Context, record *library.Record, w
 			continue
 		}
 		key := library.BundleKey(record.Version, b.Name)
-		data, err := v.Library.Read(ctx, key+".sig", signing.MaxSignature)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		signed, err := v.signed(ctx, key, &b)
+		if err != nil {
 			return err
 		}
-		if string(data) != b.Signature {
+		if !signed {
 			return fmt.Errorf("%w: %s.sig is not the published signature", library.ErrStored, key)
 		}
 		sig, err := signing.ParseSignature(b.Signature)
@@ -333,6 +334,15 @@ func (v *verification) signatures(ctx context.Context, record *library.Record, w
 		}
 	}
 	return nil
+}
+
+// signed reports whether the .sig object of a bundle is the published signature.
+func (k Keeper) signed(ctx context.Context, key string, b *library.Stored) (bool, error) {
+	data, err := k.Library.Read(ctx, key+".sig", signing.MaxSignature)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, object.ErrTooLarge) {
+		return false, nil
+	}
+	return string(data) == b.Signature, err
 }
 
 // faulty distinguishes problems of a release from failures to check it.
