@@ -38,7 +38,7 @@ func (k Keeper) Strangers(ctx context.Context, channel string, log *channels.Log
 		found = append(found, wrong...)
 	}
 	for _, s := range found {
-		findings.add(s.Key, s.Problem, "`tsmon channel repair "+channel+"` removes it")
+		findings.find(s.Key, s.Problem, "`tsmon channel repair "+channel+"` removes it")
 	}
 	if err == nil && log != nil && log.Fed() {
 		err = k.marks(ctx, channel, &findings)
@@ -51,7 +51,7 @@ func (k Keeper) marks(ctx context.Context, channel string, findings *Findings) e
 	_, late, err := k.Channels.Salvage().Marks(ctx, channel)
 	for _, p := range late {
 		key := p.Key(channel)
-		findings.add(key, fmt.Errorf("%w: %s says that entries %d to %d come from another store, and was written after they were here", channels.ErrLog, key, p.From, p.To),
+		findings.find(key, fmt.Errorf("%w: %s says that entries %d to %d come from another store, and was written after they were here", channels.ErrLog, key, p.From, p.To),
 			"`tsmon channel repair "+channel+" --own` removes it, and the channel is moved here; if another store does feed this one, its next delivery says so again")
 	}
 	return err

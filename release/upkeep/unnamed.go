@@ -47,12 +47,12 @@ func (k Keeper) Unnamed(ctx context.Context) (found Findings, err error) {
 		return nil, err
 	}
 	for _, version := range slices.SortedFunc(slices.Values(w.unshown), library.CompareVersions) {
-		found.add(library.Folder(version), errUnshown,
+		found.find(library.Folder(version), errUnshown,
 			"`tsmon release publish --version "+version+"` completes it; if it is not to be released, `tsmon release discard "+version+"` throws it away, and a day later `tsmon release prune --strays` removes its files")
 	}
 	for _, key := range w.report.Leftovers {
 		if strings.HasPrefix(key, library.Root) {
-			found.add(key, errUnnamed, "`tsmon release prune --strays` removes it; with --dry-run it lists all such files")
+			found.find(key, errUnnamed, "`tsmon release prune --strays` removes it; with --dry-run it lists all such files")
 		}
 	}
 	if more := len(found) - unnamedShown; more > 0 {

@@ -60,8 +60,8 @@ func MendHistory(channel string, seen channels.Position) string {
 	return "bring the rightful log back from a copy; if the store was restored from a backup and nothing newer is left, `tsmon channel verify " + channel + " --from " + seen.String() + " --accept` gives up what is lost"
 }
 
-// add adds a problem. The hint of a refusal replaces mend.
-func (all *Findings) add(object string, err error, mend string) {
+// find adds a problem. The hint of a refusal replaces mend.
+func (all *Findings) find(object string, err error, mend string) {
 	if refusal := (*bundle.Refusal)(nil); errors.As(err, &refusal) {
 		mend = refusal.Mend
 	}
@@ -95,7 +95,7 @@ func (k Keeper) VerifyFrom(ctx context.Context, channel string, from channels.Po
 	v.Channels.Thorough = true
 	log, err := v.Channels.Load(ctx, channel)
 	if errors.Is(err, channels.ErrLog) {
-		v.report.Findings.add(fault.Of(err, channel).Object, err, MendLog(err, channel))
+		v.report.Findings.find(fault.Of(err, channel).Object, err, MendLog(err, channel))
 		return v.report, v.strays(ctx)
 	}
 	if err != nil {
@@ -104,7 +104,7 @@ func (k Keeper) VerifyFrom(ctx context.Context, channel string, from channels.Po
 	head := log.Head()
 	if head == nil {
 		if gone, err := k.gone(ctx, channel, from); err != nil || gone != nil {
-			v.report.Findings.add(channels.LogPrefix(channel), gone, mendEntries(channel))
+			v.report.Findings.find(channels.LogPrefix(channel), gone, mendEntries(channel))
 			return v.report, err
 		}
 		return nil, bundle.Refuse(library.ErrNoRelease, "`tsmon channel list` shows the channels of the store", "%s shows nothing", channel)
@@ -112,7 +112,7 @@ func (k Keeper) VerifyFrom(ctx context.Context, channel string, from channels.Po
 	v.log, v.report.Version, v.report.Entries, v.report.End = log, head.Version, len(log.Entries), log.End()
 	v.report.Fed = log.Fed()
 	if err := log.Continues(from); err != nil && (k.Channels.Trust[channel].Operators == nil || !log.Accepts(from)) {
-		v.report.Findings.add("log/"+channel, err, MendHistory(channel, from))
+		v.report.Findings.find("log/"+channel, err, MendHistory(channel, from))
 	}
 	if err := v.strays(ctx); err != nil {
 		return nil, err
@@ -175,7 +175,7 @@ func (v *verification) shown(ctx context.Context) error {
 	v.report.Rings = v.Channels.HasRings(v.log.Channel)
 	for i, view := range v.log.Views(v.report.Rings) {
 		if shown := channels.Ahead(seen[i:i+1], v.log.End().Sequence); shown > v.log.End().Sequence {
-			v.report.Findings.add(view.Key, fmt.Errorf("%w: %s shows entry %d, which is missing", channels.ErrLog, view.Key, shown), mendWith(v.log.Channel))
+			v.report.Findings.find(view.Key, fmt.Errorf("%w: %s shows entry %d, which is missing", channels.ErrLog, view.Key, shown), mendWith(v.log.Channel))
 			continue
 		}
 		v.view(view, seen[i].Data)
@@ -189,7 +189,7 @@ func (v *verification) shown(ctx context.Context) error {
 				if errors.Is(problems, signing.ErrUntrustedKey) {
 					mend = mendKey
 				}
-				v.report.Findings.add(view.Key, problems.Gist(), mend)
+				v.report.Findings.find(view.Key, problems.Gist(), mend)
 			}
 		}
 	}
@@ -206,11 +206,11 @@ func (v *verification) view(view channels.View, data []byte) {
 	switch {
 	case ok && data == nil: // nothing to list
 	case data == nil:
-		v.report.Findings.add(view.Key, fmt.Errorf("%w: %s is missing", library.ErrStored, view.Key), mend)
+		v.report.Findings.find(view.Key, fmt.Errorf("%w: %s is missing", library.ErrStored, view.Key), mend)
 	case !ok:
-		v.report.Findings.add(view.Key, fmt.Errorf("%w: %s is not what entry %d says", library.ErrStored, view.Key, view.Sequence), mend)
+		v.report.Findings.find(view.Key, fmt.Errorf("%w: %s is not what entry %d says", library.ErrStored, view.Key, view.Sequence), mend)
 	case v.Channels.PublicURL != "" && base != v.Channels.PublicURL && base != "":
-		v.report.Findings.add(view.Key, fmt.Errorf("%w: the addresses in %s lead to %s, public_url is %s", library.ErrStored, view.Key, base, v.Channels.PublicURL), mend)
+		v.report.Findings.find(view.Key, fmt.Errorf("%w: the addresses in %s lead to %s, public_url is %s", library.ErrStored, view.Key, base, v.Channels.PublicURL), mend)
 	}
 }
 
@@ -223,7 +223,7 @@ func (v *verification) noRings(ctx context.Context) error {
 		return nil
 	}
 	if err == nil {
-		v.report.Findings.add(key, fmt.Errorf("%w: %s has rings that are not kept", library.ErrStored, v.log.Channel),
+		v.report.Findings.find(key, fmt.Errorf("%w: %s has rings that are not kept", library.ErrStored, v.log.Channel),
 			"set rings: true for "+v.log.Channel+" in tsmon.yaml; installed applications may read them")
 	}
 	return err
@@ -249,7 +249,7 @@ func (v *verification) release(ctx context.Context, version string, whole bool) 
 	if errors.Is(err, library.ErrStored) || errors.Is(err, library.ErrNoRelease) {
 		err = &bundle.Refusal{Cause: err, Mend: mendWith(v.log.Channel)}
 	}
-	v.report.Findings.add(library.Folder(version), err, mendKey)
+	v.report.Findings.find(library.Folder(version), err, mendKey)
 	return nil
 }
 
@@ -304,7 +304,7 @@ func (v *verification) pruned(ctx context.Context, version string, record *libra
 		case err != nil:
 			return err
 		case !same:
-			v.report.Findings.add(key, fmt.Errorf("%w: %s has other bytes than were published", library.ErrStored, key), mendWith(v.log.Channel))
+			v.report.Findings.find(key, fmt.Errorf("%w: %s has other bytes than were published", library.ErrStored, key), mendWith(v.log.Channel))
 		}
 	}
 	return nil
