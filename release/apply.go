@@ -96,9 +96,9 @@ func (p *Publisher) Apply(ctx context.Context, plan *Plan) (*Plan, error) {
 		return plan, nil
 	}
 	if stays {
-		err = w.moveFollowers(ctx, followers)
+		w.moveFollowers(ctx, followers)
 	}
-	if err = errors.Join(append(plan.broken, err)...); err != nil {
+	if err := errors.Join(plan.broken...); err != nil {
 		return plan, err
 	}
 	return plan, w.probe(ctx)
@@ -233,9 +233,8 @@ func (w *applying) show(ctx context.Context) (err error) {
 	return err
 }
 
-// moveFollowers moves the channels that follow a leader, side by side. One that
-// can't follow is a warning: the leader has moved.
-func (w *applying) moveFollowers(ctx context.Context, followers []*Plan) error {
+// moveFollowers moves the channels that follow a leader, side by side.
+func (w *applying) moveFollowers(ctx context.Context, followers []*Plan) {
 	leader := w.plan
 	var group sync.WaitGroup
 	errs := make([]error, len(followers))
@@ -243,18 +242,13 @@ func (w *applying) moveFollowers(ctx context.Context, followers []*Plan) error {
 		group.Go(func() { followers[i], errs[i] = w.moveFollower(ctx, followers[i]) })
 	}
 	group.Wait()
-	var failed []error
-	for i, err := range errs {
-		switch {
-		case errors.As(err, new(*Refusal)):
-			leader.Warnings = append(leader.Warnings, fmt.Sprintf("%s does not follow: %v", followers[i].Channel, err))
-		case err != nil:
-			failed = append(failed, fmt.Errorf("%s has moved to %s, but %s, which follows it, has not: %w", leader.Channel, leader.Version, followers[i].Channel, err))
-		case followers[i].Changed, followers[i].Waiting != nil:
-			leader.Followers = append(leader.Followers, followers[i])
+	for i, follower := range followers {
+		if errs[i] != nil {
+			leader.leaves(follower.Channel, errs[i])
+		} else if follower.Changed || follower.Waiting != nil {
+			leader.Followers = append(leader.Followers, follower)
 		}
 	}
-	return errors.Join(failed...)
 }
 
 // followAttempts bounds how often a follower is tried while others move it.

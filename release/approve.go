@@ -9,8 +9,6 @@ import (
 
 	"tsmon/channels"
 	"tsmon/release/approval"
-	"tsmon/release/gate"
-	"tsmon/release/library"
 	"tsmon/release/upkeep"
 )
 
@@ -68,11 +66,8 @@ func (p *Publisher) Approve(ctx context.Context, channel, hash string, apply boo
 			warnings = append(warnings, again+" had signed the plan already: it counts once")
 		}
 	}
-	plan := &Plan{Action: w.Entry.Action, Channel: channel, Version: w.Entry.Newest(), Previous: "", Sequence: w.Entry.Sequence, URL: p.PublicURL + "/" + channels.ManifestKey(channel),
-		Bundles: []library.Stored{}, Reach: []gate.Reach{}, Base: w.Log.End(), Entry: w.Entry, Warnings: warnings}
-	if head := w.Log.Head(); head != nil {
-		plan.Previous = head.Version
-	}
+	plan := newPlan(p.PublicURL, w.Log, w.Entry)
+	plan.Entry, plan.Warnings = w.Entry, warnings
 	plans.Sign = nil // it has signed
 	done, err := plans.Complete(ctx, w)
 	if plan.Waiting = done.Waiting; err != nil || done.Log == nil {

@@ -2,12 +2,11 @@ package release
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"slices"
 	"time"
 
-	"tsmon/manifest"
+	"tsmon/release/bundle"
 	"tsmon/release/library"
 )
 
@@ -29,16 +28,11 @@ type discarding struct {
 // bundles can have the number. A version that a channel showed is refused. Objects
 // stay as they are: marks that follow them say that they count no more.
 func (p *Publisher) Discard(ctx context.Context, version string) (*Discarded, error) {
-	if _, err := manifest.ParseVersion(version); err != nil {
-		return nil, &Refusal{Cause: err, Mend: "write it like 1.4.0"}
+	if _, err := bundle.ParseVersion(version); err != nil {
+		return nil, err
 	}
 	w := &discarding{p, &Discarded{Version: version, Staged: []string{}}}
-	for attempt := 1; ; attempt++ {
-		err := w.once(ctx)
-		if !errors.Is(err, library.ErrRaced) || attempt == staleAttempts {
-			return w.done, err
-		}
-	}
+	return retryRaced(func() (*Discarded, error) { return w.done, w.once(ctx) })
 }
 
 // once marks the record first, so that a publish that begins meanwhile takes nothing that is

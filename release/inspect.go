@@ -13,7 +13,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"tsmon/channels"
-	"tsmon/manifest"
 	"tsmon/release/gate"
 	"tsmon/release/library"
 	"tsmon/release/upkeep"
@@ -22,25 +21,20 @@ import (
 // Inspector says what a store holds and what its channels show. It changes nothing.
 type Inspector struct {
 	library.Library
-	channels       channels.Repository
-	policies       map[string]Policy // by channel name
-	public         string            // address of the store, empty if unknown
-	clients, types Clients           // as the Publisher's
-	probe          func(ctx context.Context, manifestURL string, want manifest.Manifest, bundles bool) error
-	now            func() time.Time
+	channels channels.Repository
+	p        *Publisher
 }
 
 // Inspector returns the one of the publisher's store.
-func (p *Publisher) Inspector() Inspector {
-	return Inspector{Library: p.Library(), channels: p.Repository(), policies: p.Policies, public: p.PublicURL, clients: p.Clients, types: p.Types, probe: p.Probe, now: p.Now}
-}
+func (p *Publisher) Inspector() Inspector { return Inspector{p.Library(), p.Repository(), p} }
 
 // stage is what the store holds of a version, and how the channels stand.
 type stage struct {
 	*library.RecordSet
-	staged map[string]*library.Staged // with the marks of what was discarded
-	found  map[string]int64           // objects in the release's folder
-	view   view
+	version string
+	staged  map[string]*library.Staged // with the marks of what was discarded
+	found   map[string]int64           // objects in the release's folder
+	view    view
 }
 
 // lookAtStage reads everything that a version consists of, and refuses what is damaged.
@@ -54,12 +48,12 @@ func (in Inspector) lookAtStage(ctx context.Context, version string) (*stage, er
 
 // readStage reads everything that a version consists of.
 func (in Inspector) readStage(ctx context.Context, version string) (*stage, error) {
-	st := &stage{view: view{}}
+	st := &stage{version: version, view: view{}}
 	var records []*library.Record
 	var group errgroup.Group
 	var old []string
 	group.Go(func() (err error) {
-		st.found, old, err = in.Objects(ctx, version, in.now().Add(-upkeep.TrustAge))
+		st.found, old, err = in.Objects(ctx, version, in.p.Now().Add(-upkeep.TrustAge))
 		return err
 	})
 	group.Go(func() (err error) { st.staged, err = in.Staged(ctx, version); return err })
@@ -91,18 +85,18 @@ func (st *stage) distrust(old []string) {
 func (in Inspector) look(ctx context.Context) view {
 	v := view{}
 	var all sync.WaitGroup
-	for name := range in.policies {
-		s := &state{channel: name, url: in.public}
+	for name := range in.p.Policies {
+		s := &state{channel: name, url: in.p.PublicURL}
 		v[name] = s
 		all.Go(func() {
 			group, reading := errgroup.WithContext(ctx)
 			group.Go(func() (err error) { s.seen, err = in.channels.Peek(reading, name); return err })
 			group.Go(func() (err error) { s.log, err = in.channels.Load(reading, name); return err })
-			if in.clients != nil && in.Keys.Spanned() {
-				group.Go(func() (err error) { s.clients, err = in.clients(reading, name); return err })
+			if in.p.Clients != nil && in.Keys.Spanned() {
+				group.Go(func() (err error) { s.clients, err = in.p.Clients(reading, name); return err })
 			}
-			if in.types != nil {
-				group.Go(func() (err error) { s.types, err = in.types(reading, name); return err })
+			if in.p.Types != nil {
+				group.Go(func() (err error) { s.types, err = in.p.Types(reading, name); return err })
 			}
 			if s.err = group.Wait(); s.err == nil {
 				s.err = s.catchUp(ctx, in.channels)
@@ -138,8 +132,8 @@ func (in Inspector) Replay(log *channels.Log, sequence uint64) ([]gate.Reach, er
 		return nil, nil
 	}
 	i := slices.IndexFunc(log.Entries, func(e channels.Entry) bool { return e.Sequence == sequence })
-	policy := in.policies[log.Channel]
-	return gate.Move{Manifest: entry.Render(in.public), Keys: in.Keys, PublicURL: in.public, Log: &channels.Log{Channel: log.Channel, Entries: log.Entries[:i]},
+	policy := in.p.Policies[log.Channel]
+	return gate.Move{Manifest: entry.Render(in.p.PublicURL), Keys: in.Keys, PublicURL: in.p.PublicURL, Log: &channels.Log{Channel: log.Channel, Entries: log.Entries[:i]},
 		Targets: policy.Targets, Rings: policy.Rings, ReadsManifest: policy.ReadsManifest, Downgrades: policy.AllowDowngrades, AllowUnbound: true}.Past(entry)
 }
 
@@ -152,17 +146,6 @@ func (v view) logs() []*channels.Log {
 		}
 	}
 	return logs
-}
-
-// record returns the SHA-256 of the record that the logs name for a version, empty if
-// none does.
-func (v view) record(version string) string {
-	for _, log := range v.logs() {
-		if sum := log.Record(version); sum != "" {
-			return sum
-		}
-	}
-	return ""
 }
 
 // resting refuses to move a channel to a version whose bundles Prune may be removing.

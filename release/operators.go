@@ -9,8 +9,6 @@ import (
 
 	"tsmon/channels"
 	"tsmon/release/approval"
-	"tsmon/release/gate"
-	"tsmon/release/library"
 )
 
 // witness adds the leader's signed entry, and what it says, to the follower's entry if the
@@ -66,9 +64,9 @@ func (p *Publisher) Appoint(ctx context.Context, o Options, along ...string) (*P
 
 // unmoved returns the plan of a decision about a channel that leaves clients with what they get.
 func (p planner) unmoved(s *state, action channels.Action) *Plan {
-	head := s.log.Head()
-	return &Plan{Action: action, Channel: s.channel, Version: head.Newest(), Previous: head.Version, Sequence: head.Sequence, URL: p.publicURL + "/" + channels.ManifestKey(s.channel),
-		Bundles: []library.Stored{}, Reach: []gate.Reach{}, Base: s.log.End(), log: s.log, seen: s.seen, head: head}
+	plan := newPlan(p.publicURL, s.log, s.log.Head())
+	plan.Action, plan.seen = action, s.seen
+	return plan
 }
 
 // decide enters a decision into the log. e holds what is decided.

@@ -69,7 +69,7 @@ type Plan struct {
 	seen   []channels.Pointer // the views when the plan was made
 	record *library.Record    // to be created; nil if it exists
 	files  map[string]bundle.Contents
-	broken []error // channels that should move along and can't be read
+	broken []error // of channels that should move along; a refusal is a warning instead
 }
 
 // Share is who gets a release that not everybody gets yet.
@@ -102,6 +102,16 @@ func ShareOf(r *channels.Rollout, rings bool) *Share {
 		}
 	}
 	return s
+}
+
+// newPlan returns the plan of an entry that follows a log, or is its head.
+func newPlan(publicURL string, log *channels.Log, e *channels.Entry) *Plan {
+	plan := &Plan{Action: e.Action, Channel: log.Channel, Version: e.Newest(), Sequence: e.Sequence, URL: publicURL + "/" + channels.ManifestKey(log.Channel),
+		Bundles: []library.Stored{}, Reach: []gate.Reach{}, Base: log.End(), log: log, head: log.Head()}
+	if plan.head != nil {
+		plan.Previous = plan.head.Version
+	}
+	return plan
 }
 
 // planner works out plans. It reads and writes nothing.
@@ -182,6 +192,9 @@ func (s *state) before() *manifest.Response {
 type change struct {
 	action    channels.Action
 	from, why string
+	// version is the one whose bundles in the store are verified first, and whose record take
+	// gets. It is empty if nothing in the store is new to clients.
+	version string
 	// release is what the change is about. The clients of manifest, which is rendered
 	// from it, are judged, unless it is what they get already.
 	release  channels.Release
@@ -194,6 +207,7 @@ type change struct {
 	bundles      []library.Stored
 	warnings     []string
 	allowMissing []string
+	mayLose      bool // any platform may be missing: that was decided before, or must not wait
 	allowUnbound bool
 	strand       gate.VersionRange
 	staged       bool // the bundles are those that were staged
@@ -228,6 +242,13 @@ func (p planner) plan(v view, s *state, c change) (*Plan, error) {
 	}
 	entry := p.next(s, c)
 	c.manifest = c.release.Render(p.publicURL, entry.Sequence)
+	move := p.move(s, c)
+	if lost := move.Missing(); c.mayLose && len(lost) > 0 {
+		move.AllowMissing = slices.Concat(lost, move.AllowMissing)
+		if c.action == channels.Pause {
+			c.warnings = append(c.warnings, fmt.Sprintf("%s has nothing for %s meanwhile", s.channel, strings.Join(lost, ", ")))
+		}
+	}
 	plan := &Plan{
 		Action: c.action, Channel: s.channel, Version: c.release.Version, URL: p.publicURL + "/" + channels.ManifestKey(s.channel),
 		Bundles: c.bundles, Unbound: c.manifest.Unbound(), Warnings: c.warnings, Base: s.log.End(), Rings: p.policies[s.channel].Rings, why: c.why, strand: c.strand, log: s.log, seen: s.seen,
@@ -238,9 +259,8 @@ func (p planner) plan(v view, s *state, c change) (*Plan, error) {
 	if s.ahead != nil {
 		plan.Warnings = append(plan.Warnings, upkeep.NoEvidence(s.channel, s.ahead))
 	}
-	before := s.before()
-	if before != nil {
-		plan.Previous = before.Version.String()
+	if move.Before != nil {
+		plan.Previous = move.Before.Version.String()
 	}
 	plan.Rollout = ShareOf(c.rollout, p.policies[s.channel].Rings)
 	head := s.log.Head()
@@ -253,8 +273,7 @@ func (p planner) plan(v view, s *state, c change) (*Plan, error) {
 			return nil, err
 		}
 	}
-	move := p.move(s, c)
-	move.Before, move.Unchanged, move.Others = before, unchanged, v.others(s)
+	move.Unchanged, move.Others = unchanged, v.others(s)
 	reach, warnings, err := move.Judge(&entry)
 	if err != nil {
 		return nil, err
@@ -292,8 +311,7 @@ func (v view) others(s *state) []gate.Channel {
 	return others
 }
 
-// follow adds the plans of the channels that follow a leader and are behind it. A
-// refusal is a warning: it must not hold the leader up.
+// follow adds the plans of the channels that follow a leader and are behind it.
 func (p planner) follow(v view, leader *Plan) {
 	for _, name := range p.channels() {
 		if p.policies[name].Follows != leader.Channel || name == leader.Channel {
@@ -301,16 +319,23 @@ func (p planner) follow(v view, leader *Plan) {
 		}
 		follower, err := p.followOne(v, name, leader)
 		switch {
-		case errors.As(err, new(*Refusal)):
-			leader.Warnings = append(leader.Warnings, fmt.Sprintf("%s does not follow: %v", name, err))
 		case leader.Action == channels.Appoint && errors.Is(err, channels.ErrUnsigned): // appointed one after the other
 			leader.Warnings = append(leader.Warnings, stillBare(name))
 		case err != nil:
-			leader.broken = append(leader.broken, fmt.Errorf("%s has moved to %s, but %s, which follows it, has not: %w", leader.Channel, leader.Version, name, err))
+			leader.leaves(name, err)
 		case follower != nil:
 			leader.Followers = append(leader.Followers, follower)
 		}
 	}
+}
+
+// leaves records why a follower stays where it is.
+func (leader *Plan) leaves(follower string, why error) {
+	if errors.As(why, new(*Refusal)) {
+		leader.Warnings = append(leader.Warnings, fmt.Sprintf("%s does not follow: %v", follower, why))
+		return
+	}
+	leader.broken = append(leader.broken, fmt.Errorf("%s has moved to %s, but %s, which follows it, has not: %w", leader.Channel, leader.Version, follower, why))
 }
 
 // followOne returns the plan of one follower, nil if it has nothing to do.
@@ -354,10 +379,19 @@ func checkRollout(r *channels.Rollout) error {
 	return &Refusal{Cause: r.Check(), Mend: "write --percent 10, or --steps 5,25,50,100 --every 6h"}
 }
 
-// changeTo returns the change that gives a release to everybody.
-func (p planner) changeTo(record *library.Record, action channels.Action, o Options) change {
-	return change{action: action, why: o.Why, release: record.Release(),
-		bundles: record.Bundles, allowMissing: o.AllowMissing, allowUnbound: o.AllowUnbound, strand: o.Strand}
+// changeTo returns the change that gives a version to everybody.
+func (p planner) changeTo(version string, action channels.Action, o Options) change {
+	return change{action: action, why: o.Why, version: version, allowMissing: o.AllowMissing,
+		allowUnbound: o.AllowUnbound || p.policies[o.Channel].AllowUnbound, strand: o.Strand}
+}
+
+// take completes a change with the record of its version. The release of a rollout stays as the
+// log has it.
+func (c *change) take(record *library.Record) {
+	c.bundles = record.Bundles
+	if c.release.Version == "" {
+		c.release = record.Release()
+	}
 }
 
 // begin turns a change into a rollout, if one is wanted. If the channel is already rolling
@@ -366,20 +400,20 @@ func (p planner) changeTo(record *library.Record, action channels.Action, o Opti
 func (p planner) begin(s *state, c *change, wanted *channels.Rollout) {
 	head := s.log.Head()
 	switch {
-	case head != nil && head.Rollout != nil && head.Rollout.Version == c.release.Version:
+	case head != nil && head.Rollout != nil && head.Rollout.Version == c.version:
 		c.rollout, c.others = head.Rollout, &head.Release
 		c.allowMissing = slices.Concat(c.allowMissing, head.Rollout.AllowMissing)
-		c.warnings = append(c.warnings, fmt.Sprintf("%s is being rolled out already; `tsmon channel rollout %s --percent N` changes that", c.release.Version, s.channel))
+		c.warnings = append(c.warnings, fmt.Sprintf("%s is being rolled out already; `tsmon channel rollout %s --percent N` changes that", c.version, s.channel))
 		return
-	case wanted == nil || wanted.Steps[0] == 100 || head.Version == c.release.Version:
+	case wanted == nil || wanted.Steps[0] == 100 || head.Version == c.version:
 	default:
 		fresh := wanted.Allow(c.allowMissing).Begin(p.now.UTC().Truncate(time.Second))
 		fresh.ID = s.channel + "/" + strconv.FormatUint(head.Sequence+1, 10)
-		fresh.Version = c.release.Version
+		fresh.Version = c.version
 		c.rollout, c.others = fresh, &head.Release
 		if policy := p.policies[s.channel]; policy.ReadsManifest && !policy.Rings {
 			c.warnings = append(c.warnings, fmt.Sprintf("clients that read %s get nothing of %s before 100 %%: set rings: true for %s, whose applications then read their ring, or have them ask `tsmon serve`",
-				channels.ManifestKey(s.channel), c.release.Version, s.channel))
+				channels.ManifestKey(s.channel), c.version, s.channel))
 		}
 	}
 	if head != nil && head.Rollout != nil {

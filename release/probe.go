@@ -25,19 +25,28 @@ func (w *applying) probe(ctx context.Context) error {
 			continue
 		}
 		moved := movedTo(each)
-		each.Probed = true
-		for _, s := range w.Inspector().sights(each) {
-			w.step("fetching %s as a client", s.url)
-			err := w.Probe(ctx, s.url, s.want, each.Changed || len(each.Bundles) > 0)
-			if errors.Is(err, ErrUnseen) {
-				each.Probed = false
-				plan.Warnings = append(plan.Warnings, fmt.Sprintf("%s, but %v", moved, err))
-				break // another sight would take as long
-			}
-			if err != nil {
-				each.Probed = false
-				return &Refusal{Cause: fmt.Errorf("%w: %w", ErrProbe, err), Text: moved, Mend: mendSight(each, s.ring, err)}
-			}
+		err := w.Inspector().fetch(ctx, each, moved, each.Changed || len(each.Bundles) > 0)
+		each.Probed = err == nil
+		if errors.Is(err, ErrUnseen) {
+			plan.Warnings = append(plan.Warnings, fmt.Sprintf("%s, but %v", moved, err))
+		} else if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fetch fetches what clients get of a channel once a plan is carried out, up to the first
+// address that is not as it should be. moved says what the channel shows, for the refusal.
+func (in Inspector) fetch(ctx context.Context, plan *Plan, moved string, bundles bool) error {
+	for _, s := range in.sights(plan) {
+		in.p.step("fetching %s as a client", s.url)
+		err := in.p.Probe(ctx, s.url, s.want, bundles)
+		if err != nil && !errors.Is(err, ErrUnseen) {
+			err = &Refusal{Cause: fmt.Errorf("%w: %w", ErrProbe, err), Text: moved, Mend: mendSight(plan, s.ring, err)}
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil
@@ -94,20 +103,10 @@ func (w *applying) tells(ctx context.Context, channel, files string) bool {
 // bundles. Errors wrap ErrProbe, or ErrUnseen where only time may be missing.
 func (in Inspector) Seen(ctx context.Context, channel string) error {
 	log, err := in.channels.Load(ctx, channel)
-	if err != nil || log.Head() == nil || in.probe == nil {
+	if err != nil || log.Head() == nil || in.p.Probe == nil {
 		return err
 	}
-	plan := &Plan{Channel: channel, URL: in.public + "/" + channels.ManifestKey(channel), head: log.Head(), log: log}
-	for _, s := range in.sights(plan) {
-		err := in.probe(ctx, s.url, s.want, false)
-		if errors.Is(err, ErrUnseen) {
-			return err
-		}
-		if err != nil {
-			return &Refusal{Cause: fmt.Errorf("%w: %w", ErrProbe, err), Mend: mendSight(plan, s.ring, err)}
-		}
-	}
-	return nil
+	return in.fetch(ctx, newPlan(in.p.PublicURL, log, log.Head()), "", false)
 }
 
 // sight is an address that clients read, and what they should get there.
@@ -131,8 +130,8 @@ func mendSight(plan *Plan, ring bool, err error) string {
 // sights are the manifest of a channel and, of the rings that show the same version, the
 // one that changed last.
 func (in Inspector) sights(plan *Plan) []sight {
-	all := []sight{{plan.URL, plan.head.Render(in.public), false}}
-	if !in.policies[plan.Channel].Rings {
+	all := []sight{{plan.URL, plan.head.Render(in.p.PublicURL), false}}
+	if !in.p.Policies[plan.Channel].Rings {
 		return all
 	}
 	newest := map[string]channels.View{}
@@ -143,7 +142,7 @@ func (in Inspector) sights(plan *Plan) []sight {
 	}
 	for _, version := range slices.Sorted(maps.Keys(newest)) {
 		v := newest[version]
-		all = append(all, sight{in.public + "/" + v.Key, v.Render(in.public), true})
+		all = append(all, sight{in.p.PublicURL + "/" + v.Key, v.Render(in.p.PublicURL), true})
 	}
 	return all
 }

@@ -17,7 +17,7 @@ import (
 	"tsmon/signing"
 )
 
-// publishing is one run of Publish.
+// publishing is one run of Publish or Stage.
 type publishing struct {
 	*Publisher
 	pl   planner
@@ -26,62 +26,70 @@ type publishing struct {
 	st   *stage
 }
 
-// Publish uploads a release and moves a channel to it. The same call again finishes
-// what an interrupted one began, or does nothing. Errors are a *Refusal, a
-// *channels.ConflictError, those of signing, or the store's.
-func (p *Publisher) Publish(ctx context.Context, o PublishOptions) (*Plan, error) {
-	o.Options = o.under(p.Policies)
+// startPublishing checks what can be checked before anything is read, and reads the bundles
+// while the store answers. The caller calls stop at the end.
+func startPublishing(ctx context.Context, p *Publisher, o PublishOptions) (w publishing, stop func(), err error) {
+	o.AllowUnbound = o.AllowUnbound || p.Policies[o.Channel].AllowUnbound
 	pl, err := p.planner(o.Channel)
 	if err == nil {
 		err = pl.checkPublish(o)
 	}
 	if err != nil {
+		return w, nil, err
+	}
+	w = publishing{Publisher: p, pl: pl, o: o}
+	ctx, cancel := context.WithCancel(ctx)
+	readBundles := w.readBundles
+	w.read = sync.OnceValues(func() ([]bundle.Contents, error) { return readBundles(ctx) })
+	var background sync.WaitGroup
+	background.Go(func() { _, _ = w.read() })
+	return w, func() {
+		cancel()
+		background.Wait()
+	}, nil
+}
+
+// retryRaced tries again if somebody else uploads the same version meanwhile.
+func retryRaced[T any](try func() (T, error)) (result T, err error) {
+	for range 10 {
+		if result, err = try(); !errors.Is(err, library.ErrRaced) {
+			break
+		}
+	}
+	return result, err
+}
+
+// Publish uploads a release and moves a channel to it. The same call again finishes
+// what an interrupted one began, or does nothing. Errors are a *Refusal, a
+// *channels.ConflictError, those of signing, or the store's.
+func (p *Publisher) Publish(ctx context.Context, o PublishOptions) (*Plan, error) {
+	w, stop, err := startPublishing(ctx, p, o)
+	if err != nil {
 		return nil, err
 	}
-	w := publishing{Publisher: p, pl: pl, o: o}
-	stop := w.start(ctx)
 	defer stop()
-	for attempt := 1; ; attempt++ {
+	return retryRaced(func() (*Plan, error) {
 		plan, err := w.plan(ctx)
 		if err != nil {
 			return nil, err
 		}
-		if plan, err = p.finish(ctx, plan, o.Options); !errors.Is(err, library.ErrRaced) || attempt == staleAttempts {
-			return plan, err
-		}
-	}
+		return p.finish(ctx, plan, o.Options)
+	})
 }
-
-// start reads bundles while the store answers. w.read waits for them; stop ends it.
-func (w *publishing) start(ctx context.Context) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	early := *w
-	w.read = sync.OnceValues(func() ([]bundle.Contents, error) { return early.readBundles(ctx) })
-	var background sync.WaitGroup
-	background.Go(func() { _, _ = w.read() })
-	return func() {
-		cancel()
-		background.Wait()
-	}
-}
-
-// staleAttempts bounds how often a publish is planned again because somebody else uploads the
-// same release.
-const staleAttempts = 10
 
 // plan reads the store and plans. The contents of the bundles are waited for only once
 // nothing else refuses the publish. Without bundles, those that are staged are published:
 // w is a copy, which they complete.
 func (w publishing) plan(ctx context.Context) (*Plan, error) {
 	st, err := w.Inspector().lookAtStage(ctx, w.o.Version)
-	if s := st.view[w.o.Channel]; s != nil && s.err != nil {
+	s := st.view[w.o.Channel]
+	if s != nil && s.err != nil {
 		return nil, s.err
 	}
 	if err != nil {
 		return nil, err
 	}
 	w.st = st
-	s := st.view[w.o.Channel]
 	var ours []library.Stored
 	if w.o.staged = len(w.o.Bundles) == 0; w.o.staged {
 		if ours, err = st.take(&w.o); err != nil {
@@ -91,17 +99,13 @@ func (w publishing) plan(ctx context.Context) (*Plan, error) {
 	if err := w.pl.mayPublish(s, w.o); err != nil {
 		return nil, err
 	}
-	files := map[string]bundle.Contents{}
+	var files map[string]bundle.Contents
 	if !w.o.staged {
 		contents, err := w.read()
 		if err != nil {
 			return nil, err
 		}
-		for _, c := range contents {
-			stored := library.StoredOf(c)
-			ours = append(ours, stored)
-			files[stored.BLAKE2b] = c
-		}
+		ours, files = storedOf(contents)
 		if err := st.leavesNone(w.o, ours); err != nil {
 			return nil, err
 		}
@@ -140,6 +144,16 @@ func (w publishing) planOf(s *state, record *library.Record, files map[string]bu
 // What is left out is as the record says.
 func (w publishing) otherwise(record *library.Record) bool {
 	return w.o.Extra != (manifest.Extra{}) && w.o.Extra != record.Extra || w.o.Notes != "" && w.o.Notes != record.Notes
+}
+
+// storedOf describes bundles as a record does, and returns their contents by BLAKE2b.
+func storedOf(contents []bundle.Contents) (stored []library.Stored, files map[string]bundle.Contents) {
+	files = map[string]bundle.Contents{}
+	for _, c := range contents {
+		s := library.StoredOf(c)
+		stored, files[s.BLAKE2b] = append(stored, s), c
+	}
+	return stored, files
 }
 
 // readBundles hashes the bundles and signs those that have no signature.
@@ -221,8 +235,8 @@ func (w publishing) settleAll(ctx context.Context, bundles []library.Stored) ([]
 
 // checkPublish judges what can be judged before anything is read.
 func (p planner) checkPublish(o PublishOptions) error {
-	if _, err := manifest.ParseVersion(o.Version); err != nil {
-		return &Refusal{Cause: err, Mend: "write MAJOR.MINOR.PATCH, such as 1.4.0"}
+	if _, err := bundle.ParseVersion(o.Version); err != nil {
+		return err
 	}
 	if err := p.checkContents(o); err != nil {
 		return err
@@ -246,9 +260,9 @@ func (p planner) mayPublish(s *state, o PublishOptions) error {
 
 // forward refuses a version that doesn't move the channel forward.
 func (p planner) forward(s *state, version string, rollout *channels.Rollout) error {
-	v, err := manifest.ParseVersion(version)
+	v, err := bundle.ParseVersion(version)
 	if err != nil {
-		return &Refusal{Cause: err, Mend: "write MAJOR.MINOR.PATCH, such as 1.4.0"}
+		return err
 	}
 	if v.Prerelease() != "" && !p.policies[s.channel].Prerelease {
 		return refuse(ErrPrerelease, "publish it to a channel with prerelease: true, such as beta", "%s on %s", version, s.channel)
@@ -280,7 +294,8 @@ func (p planner) forward(s *state, version string, rollout *channels.Rollout) er
 
 // publish returns the change to a release that mayPublish accepted.
 func (p planner) publish(s *state, o PublishOptions, record *library.Record) change {
-	c := p.changeTo(record, channels.Publish, o.Options)
+	c := p.changeTo(record.Version, channels.Publish, o.Options)
+	c.take(record)
 	c.staged = o.staged
 	p.begin(s, &c, o.Rollout)
 	if o.Extra != record.Extra {

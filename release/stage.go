@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"tsmon/manifest"
 	"tsmon/release/bundle"
 	"tsmon/release/gate"
 	"tsmon/release/library"
@@ -51,10 +50,20 @@ func (st *stage) open(ours map[string]*library.Staged) map[string]*library.Stage
 	return targets
 }
 
+// merged returns the bundles of everything that is staged, with the keys that they have
+// together. ours take the place of what is staged for their targets.
+func (st *stage) merged(ours map[string]*library.Staged, rules *bundle.Rules) ([]bundle.Bundle, []library.Stored, error) {
+	together, all, err := library.Merged(st.open(ours), rules)
+	if err != nil {
+		err = &Refusal{Cause: err, Mend: "`tsmon release discard " + st.version + "` throws away what is staged; then stage one of them"}
+	}
+	return together, all, err
+}
+
 // bundles returns the bundles of a release of everything that is staged. If the version has a
 // record that no channel showed, its bundles for other platforms are included.
 func (st *stage) bundles(rules *bundle.Rules) ([]library.Stored, error) {
-	_, all, err := library.Merged(st.open(nil), rules)
+	_, all, err := st.merged(nil, rules)
 	if err != nil || st.Counts == nil {
 		return all, err
 	}
@@ -74,7 +83,7 @@ func (st *stage) bundles(rules *bundle.Rules) ([]library.Stored, error) {
 func (st *stage) take(o *PublishOptions) ([]library.Stored, error) {
 	all, err := st.bundles(o.Rules)
 	if err != nil {
-		return nil, &Refusal{Cause: err, Mend: "`tsmon release discard " + o.Version + "` throws away what is staged; then stage one of them"}
+		return nil, err
 	}
 	if len(all) == 0 {
 		return nil, refuse(library.ErrNoRelease, "name the bundles to publish, or stage them first with `tsmon release stage --version "+o.Version+"`", "nothing is staged of %s", o.Version)
@@ -93,8 +102,7 @@ func (st *stage) leavesNone(o PublishOptions, ours []library.Stored) error {
 	if st.Shown != "" {
 		return nil
 	}
-	targets := st.open(nil)
-	_, all, err := library.Merged(targets, o.Rules)
+	_, all, err := st.merged(nil, o.Rules)
 	if err != nil {
 		return err
 	}
@@ -109,13 +117,13 @@ func (st *stage) leavesNone(o PublishOptions, ours []library.Stored) error {
 
 // missing returns the platform keys that a channel would lack; none once it has shown
 // the version.
-func (st *stage) missing(pl planner, channel, version string, rules *bundle.Rules) ([]string, error) {
+func (st *stage) missing(pl planner, channel string, rules *bundle.Rules) ([]string, error) {
 	all, err := st.bundles(rules)
 	s := st.view[channel]
 	switch {
 	case err != nil || s.err != nil:
 		return nil, cmp.Or(s.err, err)
-	case s.log.Shown(version):
+	case s.log.Shown(st.version):
 		return []string{}, nil
 	}
 	return append([]string{}, pl.completeness(s, all).Missing()...), nil
@@ -160,23 +168,23 @@ func (p planner) completeness(s *state, bundles []library.Stored) gate.Move {
 
 // late refuses bundles of a version that a channel has shown, unless the release
 // has them.
-func (st *stage) late(version string, ours map[string]*library.Staged, together []bundle.Bundle, all []library.Stored) error {
+func (st *stage) late(ours map[string]*library.Staged, together []bundle.Bundle, all []library.Stored) error {
 	for i, b := range together {
 		if ours[b.Target] == nil || st.Counts.Has(all[i]) {
 			continue
 		}
-		return refuse(library.ErrOtherBytes, "publish a higher version: this one can't change any more", "%s showed %s without this %s", st.Shown, version, all[i].Label())
+		return refuse(library.ErrOtherBytes, "publish a higher version: this one can't change any more", "%s showed %s without this %s", st.Shown, st.version, all[i].Label())
 	}
 	return nil
 }
 
 // differs refuses bundles other than those of a record that no channel showed.
-func (st *stage) differs(version string, ours map[string]*library.Staged) error {
+func (st *stage) differs(ours map[string]*library.Staged) error {
 	for _, target := range slices.Sorted(maps.Keys(ours)) {
 		for _, b := range ours[target].Bundles {
 			for _, other := range st.Counts.Bundles {
 				if other.BLAKE2b != b.BLAKE2b && b.Overlaps(other) {
-					return refuse(ErrStaged, "if it was built again on purpose, say --replace", "%s is complete with another %s, and was shown by no channel yet", version, b.Label())
+					return refuse(ErrStaged, "if it was built again on purpose, say --replace", "%s is complete with another %s, and was shown by no channel yet", st.version, b.Label())
 				}
 			}
 		}
@@ -187,8 +195,8 @@ func (st *stage) differs(version string, ours map[string]*library.Staged) error 
 // Version returns what the store holds of a version. A *Refusal with ErrNoRelease if
 // that is nothing.
 func (in Inspector) Version(ctx context.Context, version string, rules *bundle.Rules) (*library.Version, error) {
-	if _, err := manifest.ParseVersion(version); err != nil {
-		return nil, &Refusal{Cause: err, Mend: "write it like 1.4.0"}
+	if _, err := bundle.ParseVersion(version); err != nil {
+		return nil, err
 	}
 	st, err := in.lookAtStage(ctx, version)
 	if err != nil {
@@ -202,8 +210,8 @@ func (in Inspector) Version(ctx context.Context, version string, rules *bundle.R
 	case found.Record == nil && len(found.Staged) == 0:
 		return nil, library.NotInStore(version)
 	}
-	for channel := range in.policies {
-		missing, err := st.missing(planner{policies: in.policies}, channel, version, rules)
+	for channel := range in.p.Policies {
+		missing, err := st.missing(planner{policies: in.p.Policies}, channel, rules)
 		if err != nil {
 			return nil, err
 		}

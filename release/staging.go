@@ -27,23 +27,14 @@ type staging struct {
 // and the others find it done. The same call again does nothing, or completes what
 // was interrupted. Errors are those of Publish.
 func (p *Publisher) Stage(ctx context.Context, o StageOptions) (*StageReport, error) {
-	o.Options = o.under(p.Policies)
-	pl, err := p.planner(o.Channel)
-	if err == nil {
-		err = pl.checkPublish(o.PublishOptions)
-	}
+	run, stop, err := startPublishing(ctx, p, o.PublishOptions)
 	if err != nil {
 		return nil, err
 	}
-	w := staging{publishing{Publisher: p, pl: pl, o: o.PublishOptions}, o}
-	stop := w.start(ctx)
 	defer stop()
-	var report *StageReport
-	for attempt := 1; ; attempt++ {
-		if report, err = w.once(ctx); !errors.Is(err, library.ErrRaced) || attempt == staleAttempts {
-			break
-		}
-	}
+	o.PublishOptions = run.o
+	w := staging{run, o}
+	report, err := retryRaced(func() (*StageReport, error) { return w.once(ctx) })
 	if err != nil || !o.Publish {
 		return report, err
 	}
@@ -81,12 +72,12 @@ func (w *staging) changes(ctx context.Context, contents []bundle.Contents) (map[
 			return nil, err
 		}
 	}
-	together, all, err := library.Merged(w.st.open(ours), w.o.Rules)
+	together, all, err := w.st.merged(ours, w.o.Rules)
 	if err != nil {
-		return nil, &Refusal{Cause: err, Mend: "`tsmon release discard " + w.o.Version + "` throws away what is staged; then stage one of them"}
+		return nil, err
 	}
 	if w.st.Shown != "" {
-		return nil, w.st.late(w.o.Version, ours, together, all)
+		return nil, w.st.late(ours, together, all)
 	}
 	for _, target := range slices.Sorted(maps.Keys(ours)) {
 		changed, err := w.change(ctx, ours[target])
@@ -98,7 +89,7 @@ func (w *staging) changes(ctx context.Context, contents []bundle.Contents) (map[
 		}
 	}
 	if w.st.Counts != nil && !w.o.Replace {
-		if err := w.st.differs(w.o.Version, ours); err != nil {
+		if err := w.st.differs(ours); err != nil {
 			return nil, err
 		}
 	}
@@ -110,10 +101,8 @@ func (w *staging) changes(ctx context.Context, contents []bundle.Contents) (map[
 // the key that signed them. Without Publish another channel may have been meant, whose
 // applications have it.
 func (w *staging) strands(contents []bundle.Contents) error {
-	record := &library.Record{Version: w.o.Version, Extra: w.o.Extra}
-	for _, c := range contents {
-		record.Bundles = append(record.Bundles, library.StoredOf(c))
-	}
+	stored, _ := storedOf(contents)
+	record := &library.Record{Version: w.o.Version, Extra: w.o.Extra, Bundles: stored}
 	s := w.st.view[w.o.Channel]
 	c := w.pl.publish(s, PublishOptions{Options: w.o.Options, Extra: w.o.Extra}, record)
 	c.manifest = record.Manifest("")
@@ -189,10 +178,7 @@ func (w *staging) putAll(ctx context.Context, ours map[string]*library.Staged, c
 		return nil
 	}
 	releases := w.Library()
-	files := map[string]bundle.Contents{}
-	for _, c := range contents {
-		files[library.StoredOf(c).BLAKE2b] = c
-	}
+	_, files := storedOf(contents)
 	var fresh []library.Stored
 	for _, target := range slices.Sorted(maps.Keys(ours)) {
 		for i := range ours[target].Bundles {
@@ -216,7 +202,7 @@ func (w *staging) putAll(ctx context.Context, ours map[string]*library.Staged, c
 	if err := upload.Prove(ctx, fresh); err != nil {
 		return err
 	}
-	if w.st.Counts != nil && w.o.Replace && w.st.differs(w.o.Version, ours) != nil {
+	if w.st.Counts != nil && w.o.Replace && w.st.differs(ours) != nil {
 		if err := w.reopen(ctx, ours); err != nil {
 			return err
 		}
@@ -234,7 +220,7 @@ func (w *staging) putAll(ctx context.Context, ours map[string]*library.Staged, c
 // marks the version as discarded.
 func (w *staging) reopen(ctx context.Context, ours map[string]*library.Staged) error {
 	releases := w.Library()
-	_, all, err := library.Merged(w.st.open(ours), w.o.Rules)
+	_, all, err := w.st.merged(ours, w.o.Rules)
 	if err != nil {
 		return err
 	}
@@ -257,10 +243,8 @@ func (w *staging) report(ctx context.Context, ours map[string]*library.Staged) (
 	if err != nil {
 		return nil, err
 	}
-	report := &StageReport{Version: w.o.Version, Channel: w.o.Channel, Changed: len(ours) > 0, Staged: []*library.Staged{}}
-	targets := st.open(nil)
-	report.Staged = append(report.Staged, library.Standing(targets)...)
-	if report.Missing, err = st.missing(w.pl, w.o.Channel, w.o.Version, w.o.Rules); err != nil {
+	report := &StageReport{Version: w.o.Version, Channel: w.o.Channel, Changed: len(ours) > 0, Staged: append([]*library.Staged{}, library.Standing(st.staged)...)}
+	if report.Missing, err = st.missing(w.pl, w.o.Channel, w.o.Rules); err != nil {
 		return report, err
 	}
 	if w.o.Publish && len(report.Missing) > 0 {
@@ -269,18 +253,18 @@ func (w *staging) report(ctx context.Context, ours map[string]*library.Staged) (
 	if len(ours) == 0 || st.Counts == nil {
 		return report, nil
 	}
-	together, all, err := library.Merged(targets, w.o.Rules)
+	together, all, err := st.merged(nil, w.o.Rules)
 	if err != nil {
 		return nil, err
 	}
-	late := st.late(w.o.Version, ours, together, all)
-	if late != nil && st.Shown == "" && !w.o.Publish {
+	late := st.late(ours, together, all)
+	if st.Shown != "" {
+		return report, late
+	}
+	if late != nil && !w.o.Publish {
 		report.Warnings = append(report.Warnings, fmt.Sprintf("a publish of %s has begun without these bundles, or was interrupted; `tsmon release publish --version %s` includes them if it is not too late", w.o.Version, w.o.Version))
 	}
-	if st.Shown == "" {
-		late = nil
-	}
-	return report, late
+	return report, nil
 }
 
 // publishStaged publishes what is staged once nothing is missing. If somebody else moves the

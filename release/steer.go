@@ -12,44 +12,38 @@ import (
 	"tsmon/release/library"
 )
 
-// choice is what a channel is to be moved to. to returns the change that the record
-// of version leads to; "" if there is nothing to verify in the store. A nil to
-// leaves the channel as it is.
-type choice struct {
-	version      string
-	allowUnbound bool
-	to           func(*library.Record) change
-}
-
 // promote chooses a release that From shows, or has shown without a rollback since.
-func (p planner) promote(v view, s *state, o PromoteOptions) (choice, error) {
+func (p planner) promote(v view, s *state, o PromoteOptions) (change, error) {
 	from := v[o.From]
 	if o.From == o.Channel {
-		return choice{}, refuse(ErrConfig, "name two channels", "--from and --to are both %s", o.From)
+		return change{}, refuse(ErrConfig, "name two channels", "--from and --to are both %s", o.From)
 	}
 	if from.err != nil {
-		return choice{}, from.err
+		return change{}, from.err
 	}
-	version, err := promotable(from.log, o.Version)
+	version, err := promotable(from, o.Version)
 	if err == nil {
 		err = p.forward(s, version, o.Rollout)
 	}
-	return choice{version, o.AllowUnbound, func(record *library.Record) change {
-		c := p.changeTo(record, channels.Promote, o.Options)
-		c.from = o.From
-		p.begin(s, &c, o.Rollout)
-		if r := from.log.Head().Rollout; r != nil && o.Version == "" {
-			c.warnings = append(c.warnings, fmt.Sprintf("%s, which %s is rolling out, is not promoted", r.Version, o.From))
-		}
-		return c
-	}}, err
+	if err != nil {
+		return change{}, err
+	}
+	c := p.changeTo(version, channels.Promote, o.Options)
+	c.from = o.From
+	p.begin(s, &c, o.Rollout)
+	if r := from.log.Head().Rollout; r != nil && o.Version == "" {
+		c.warnings = append(c.warnings, fmt.Sprintf("%s, which %s is rolling out, is not promoted", r.Version, o.From))
+	}
+	return c, nil
 }
 
-func promotable(log *channels.Log, version string) (string, error) {
-	head := log.Head()
+// promotable returns the version that a channel promotes if version is asked for, or none is.
+func promotable(from *state, version string) (string, error) {
+	if err := from.shows(); err != nil {
+		return "", err
+	}
+	log, head := from.log, from.log.Head()
 	switch {
-	case head == nil:
-		return "", refuse(library.ErrNoRelease, "publish to it first", "%s shows nothing", log.Channel)
 	case version == "":
 		return head.Version, nil
 	case head.Rollout == nil || head.Rollout.Version != version:
@@ -71,21 +65,22 @@ func promotable(log *channels.Log, version string) (string, error) {
 }
 
 // rollback chooses the release that a channel goes back to.
-func (p planner) rollback(v view, s *state, o RollbackOptions) (choice, error) {
+func (p planner) rollback(v view, s *state, o RollbackOptions) (change, error) {
 	if err := needsReason(o.Options, "a rollback"); err != nil {
-		return choice{}, err
+		return change{}, err
 	}
 	version, err := rollbackTarget(s.log, o)
-	return choice{version, o.AllowUnbound, func(record *library.Record) change {
-		head := s.log.Head()
-		c := p.changeTo(record, channels.Rollback, o.Options)
-		c.from = head.Newest()
-		c.warnings = p.elsewhere(v, s, version)
-		if head.WentBack() && head.Version == version {
-			c.warnings = append(c.warnings, fmt.Sprintf("%s was rolled back to %s before, by %s: %s", s.channel, version, head.Who, head.Why))
-		}
-		return c
-	}}, err
+	if err != nil {
+		return change{}, err
+	}
+	head := s.log.Head()
+	c := p.changeTo(version, channels.Rollback, o.Options)
+	c.from = head.Newest()
+	c.warnings = p.elsewhere(v, s, version)
+	if head.WentBack() && head.Version == version {
+		c.warnings = append(c.warnings, fmt.Sprintf("%s was rolled back to %s before, by %s: %s", s.channel, version, head.Who, head.Why))
+	}
+	return c, nil
 }
 
 func rollbackTarget(log *channels.Log, o RollbackOptions) (string, error) {
@@ -168,60 +163,50 @@ func (s *state) rolling() (*channels.Rollout, error) {
 	return head.Rollout, nil
 }
 
-// roll chooses the next state of a channel's rollout, whose release was judged when
-// it was published.
-func (p planner) roll(s *state, action channels.Action, o Options, next *channels.Rollout) choice {
-	return choice{next.Version, true, func(record *library.Record) change {
-		c := change{action: action, why: o.Why, release: next.Release, bundles: record.Bundles, allowUnbound: true,
-			strand: o.Strand, strandAll: action != channels.Advance || o.Rollout == nil}
-		c.manifest = c.release.Render(p.publicURL, 0)
-		if !next.Complete() {
-			c.rollout, c.others = next, &s.log.Head().Release
-		}
-		c.allowMissing = slices.Concat(p.move(s, c).Missing(), next.AllowMissing, o.AllowMissing)
-		return c
-	}}
+// roll returns the change to the next state of a channel's rollout, whose release was judged
+// when it was published.
+func (p planner) roll(s *state, action channels.Action, o Options, next *channels.Rollout) change {
+	c := change{action: action, why: o.Why, version: next.Version, release: next.Release, allowMissing: slices.Concat(next.AllowMissing, o.AllowMissing), mayLose: true,
+		allowUnbound: true, strand: o.Strand, strandAll: action != channels.Advance || o.Rollout == nil}
+	if !next.Complete() {
+		c.rollout, c.others = next, &s.log.Head().Release
+	}
+	return c
 }
 
 // rollout chooses another share of the clients, from now on.
-func (p planner) rollout(s *state, o Options) (choice, error) {
+func (p planner) rollout(_ view, s *state, o Options) (change, error) {
 	now, err := s.rolling()
 	switch {
 	case err != nil:
-		return choice{}, err
+		return change{}, err
 	case !now.Paused.IsZero():
-		return choice{}, refuse(channels.ErrRollout, "`tsmon channel resume "+s.channel+"` offers it again", "the rollout of %s is paused", now.Version)
+		return change{}, refuse(channels.ErrRollout, "`tsmon channel resume "+s.channel+"` offers it again", "the rollout of %s is paused", now.Version)
 	}
-	next := *now
+	next := now.Allow(o.AllowMissing)
 	next.Steps, next.Every = o.Rollout.Steps, o.Rollout.Every
 	if o.Rollout.Cohorts != nil { // else they stay in
 		next.Cohorts = o.Rollout.Cohorts
 	}
-	next = *next.Allow(o.AllowMissing)
-	if now.Alike(&next) {
+	if now.Alike(next) {
 		return p.roll(s, channels.Advance, o, now), nil
 	}
-	chosen := p.roll(s, channels.Advance, o, next.Begin(p.now.UTC().Truncate(time.Second)))
+	c := p.roll(s, channels.Advance, o, next.Begin(p.now.UTC().Truncate(time.Second)))
 	if lost := now.Steps[slices.Index(now.Steps, now.Percent)+1:]; len(lost) > 0 && len(next.Steps) == 1 && next.Steps[0] < 100 {
-		to := chosen.to
-		chosen.to = func(record *library.Record) change {
-			c := to(record)
-			c.warnings = append(c.warnings, fmt.Sprintf("the steps of the rollout end with this: %s stays at %d %% until `tsmon channel rollout %s --percent N` gives it to more; with --steps and --every it has steps again",
-				next.Version, next.Steps[0], s.channel))
-			return c
-		}
+		c.warnings = append(c.warnings, fmt.Sprintf("the steps of the rollout end with this: %s stays at %d %% until `tsmon channel rollout %s --percent N` gives it to more; with --steps and --every it has steps again",
+			next.Version, next.Steps[0], s.channel))
 	}
-	return chosen, nil
+	return c, nil
 }
 
 // advance chooses the next step of a rollout if it is due, else what finish does.
-func (p planner) advance(s *state, o Options) (choice, error) {
+func (p planner) advance(v view, s *state, o Options) (change, error) {
 	if err := s.shows(); err != nil {
-		return choice{}, err
+		return change{}, err
 	}
 	r := s.log.Head().Rollout
 	if r == nil || o.Hold || !r.Due(p.now) || s.log.Fed() {
-		return p.finish(s)
+		return p.finish(v, s, o)
 	}
 	next := r.Allow(o.AllowMissing).Step(p.now.UTC().Truncate(time.Second))
 	o.Why = cmp.Or(o.Why, next.Title())
@@ -229,10 +214,10 @@ func (p planner) advance(s *state, o Options) (choice, error) {
 }
 
 // resume chooses a rollout that goes on where it was paused.
-func (p planner) resume(s *state, o Options) (choice, error) {
+func (p planner) resume(_ view, s *state, o Options) (change, error) {
 	next, err := s.rolling()
 	if err != nil {
-		return choice{}, err
+		return change{}, err
 	}
 	if !next.Paused.IsZero() {
 		next = next.Resume(p.now)
@@ -241,50 +226,41 @@ func (p planner) resume(s *state, o Options) (choice, error) {
 }
 
 // finish chooses what an interrupted move left open.
-func (p planner) finish(s *state) (choice, error) {
-	return choice{to: func(*library.Record) change {
-		head := s.log.Head()
-		return change{action: head.Action, release: head.Release, rollout: head.Rollout, standing: true}
-	}}, s.shows()
+func (p planner) finish(_ view, s *state, _ Options) (change, error) {
+	if err := s.shows(); err != nil {
+		return change{}, err
+	}
+	head := s.log.Head()
+	return change{action: head.Action, release: head.Release, rollout: head.Rollout, standing: true}, nil
 }
 
 // pause holds the newest release of a channel back. A release that everybody gets
 // becomes a paused rollout, and the channel shows the release before.
-func (p planner) pause(v view, s *state, o Options) (choice, error) {
-	err := needsReason(o, "a pause")
-	if err == nil {
-		err = s.shows()
-	}
-	if err != nil {
-		return choice{}, err
+func (p planner) pause(v view, s *state, o Options) (change, error) {
+	if err := cmp.Or(needsReason(o, "a pause"), s.shows()); err != nil {
+		return change{}, err
 	}
 	head := s.log.Head()
 	now := p.now.UTC().Truncate(time.Second)
 	if head.Rollout != nil {
-		return choice{to: func(*library.Record) change {
-			c := change{action: channels.Pause, from: head.Newest(), why: o.Why, release: head.Release, rollout: head.Rollout, standing: true,
-				warnings: p.elsewhere(v, s, head.Version)}
-			if head.Rollout.Paused.IsZero() {
-				c.rollout = head.Rollout.Pause(now)
-			}
-			return c
-		}}, nil
+		c := change{action: channels.Pause, from: head.Newest(), why: o.Why, release: head.Release, rollout: head.Rollout, standing: true,
+			warnings: p.elsewhere(v, s, head.Version)}
+		if head.Rollout.Paused.IsZero() {
+			c.rollout = head.Rollout.Pause(now)
+		}
+		return c, nil
 	}
 	if last := s.log.Decided(); last.WentBack() {
-		return choice{}, wentBack(last, s.channel)
+		return change{}, wentBack(last, s.channel)
 	}
 	version, err := previous(s.log)
-	return choice{version, true, func(record *library.Record) change {
-		c := p.changeTo(record, channels.Pause, o)
-		c.from, c.allowUnbound, c.warnings = head.Version, true, p.elsewhere(v, s, version)
-		c.rollout = &channels.Rollout{ID: s.channel + "/" + strconv.FormatUint(head.Sequence+1, 10), Version: head.Version,
-			Steps: []int{100}, Percent: 100, Since: now, Paused: now, Release: head.Release}
-		c.manifest = c.release.Render(p.publicURL, 0)
-		c.strandAll = true
-		if lost := p.move(s, c).Missing(); len(lost) > 0 {
-			c.allowMissing = lost // a bad release is worse than none
-			c.warnings = append(c.warnings, fmt.Sprintf("%s has nothing for %s meanwhile", s.channel, strings.Join(lost, ", ")))
-		}
-		return c
-	}}, err
+	if err != nil {
+		return change{}, err
+	}
+	c := p.changeTo(version, channels.Pause, o)
+	c.from, c.warnings = head.Version, p.elsewhere(v, s, version)
+	c.allowUnbound, c.strandAll, c.mayLose = true, true, true // a bad release is worse than none
+	c.rollout = &channels.Rollout{ID: s.channel + "/" + strconv.FormatUint(head.Sequence+1, 10), Version: head.Version,
+		Steps: []int{100}, Percent: 100, Since: now, Paused: now, Release: head.Release}
+	return c, nil
 }
