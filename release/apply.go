@@ -62,12 +62,11 @@ func (plan *Plan) unsign(step channels.Entry) {
 	plan.Entry, plan.head = &step, &step
 }
 
-// Apply carries out a plan. It uploads what is missing, creates the record, checks that
-// clients may read both the release's and the channel's folder, appends the entry if the log
-// still ends at Base, updates the manifest, moves the followers, and fetches what clients
-// get. It returns the plan with its outcome. If it fails, the plan is nil unless the channel
-// has moved. The error is a *channels.ConflictError if somebody else moved the channel since
-// the plan was made.
+// Apply carries out a plan and returns it with its outcome. It uploads what is missing, creates
+// the record, checks that clients may read both folders, appends the entry if the log still ends
+// at Base, updates the manifest, moves the followers, and fetches what clients get. If it fails,
+// the plan is nil unless the channel has moved. The error is a *channels.ConflictError if
+// somebody else moved the channel since the plan was made.
 func (p *Publisher) Apply(ctx context.Context, plan *Plan) (*Plan, error) {
 	w := &applying{p, plan}
 	if plan.record == nil && plan.Base.Sequence == 0 && plan.Entry != nil {
@@ -104,8 +103,8 @@ func (p *Publisher) Apply(ctx context.Context, plan *Plan) (*Plan, error) {
 	return plan, w.probe(ctx)
 }
 
-// addRelease adds the release of a plan to the store, and has the store prove that
-// it honours conditions, before anything relies on them.
+// addRelease adds the release of a plan to the store, which has to prove that it honours
+// conditions before anything relies on them.
 func (w *applying) addRelease(ctx context.Context) error {
 	plan := w.plan
 	switch {
@@ -254,8 +253,8 @@ func (w *applying) moveFollowers(ctx context.Context, followers []*Plan) {
 // followAttempts bounds how often a follower is tried while others move it.
 const followAttempts = 20
 
-// moveFollower applies the plan of a follower. If somebody else moves that channel meanwhile,
-// it makes a new plan, which may have nothing left to do.
+// moveFollower applies the plan of a follower, or a new one if somebody else moves that channel
+// meanwhile.
 func (w *applying) moveFollower(ctx context.Context, follower *Plan) (*Plan, error) {
 	leader := w.plan
 	for attempt := 0; ; attempt++ {

@@ -86,7 +86,7 @@ func (in Inspector) look(ctx context.Context) view {
 	v := view{}
 	var all sync.WaitGroup
 	for name := range in.p.Policies {
-		s := &state{channel: name, url: in.p.PublicURL}
+		s := &state{channel: name}
 		v[name] = s
 		all.Go(func() {
 			group, reading := errgroup.WithContext(ctx)

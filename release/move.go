@@ -11,8 +11,7 @@ import (
 	"tsmon/release/upkeep"
 )
 
-// Build returns the manifest of bundles without publishing anything; baseURL is the
-// address of the folder that they will be in.
+// Build returns the manifest of bundles that will be in the folder at baseURL. It publishes nothing.
 func (p *Publisher) Build(ctx context.Context, o PublishOptions, baseURL string) (*manifest.Manifest, error) {
 	pl := planner{keys: p.Keys, who: p.Who, now: p.Now()}
 	err := library.CheckKeys(p.Keys)
@@ -55,7 +54,7 @@ func (p *Publisher) move(ctx context.Context, o Options, choose chooser, others 
 		return nil, upkeep.Fed(s.channel) // whatever else stands against the move
 	case err != nil:
 		return nil, err
-	case c.action == "":
+	case c.Action == "":
 		return planMade(s.log.Head()), nil
 	}
 	if c.version != "" {
@@ -63,7 +62,7 @@ func (p *Publisher) move(ctx context.Context, o Options, choose chooser, others 
 			return nil, err
 		}
 		p.step("verifying %s in the store", c.version)
-		record, err := p.Library().Verified(ctx, c.version, library.RecordOf(v.logs(), c.version, ""), c.allowUnbound)
+		record, err := p.Library().Verified(ctx, c.version, library.RecordOf(v.logs(), c.version, ""), c.AllowUnbound)
 		if err != nil {
 			return nil, err
 		}
@@ -81,37 +80,33 @@ func (p *Publisher) Promote(ctx context.Context, o PromoteOptions) (*Plan, error
 	return p.move(ctx, o.Options, func(pl planner, v view, s *state, _ Options) (change, error) { return pl.promote(v, s, o) }, o.From)
 }
 
-// Rollback moves a channel to a release that it showed before. That stops the
-// spread of a bad release; clients that have it keep it, since they only go
-// forward. The same call again, with the same reason and no version, does nothing;
-// going back once more takes a version, so that two people don't go back twice.
+// Rollback moves a channel to a release that it showed before. Clients that have the bad release
+// keep it, since they only go forward. The same call again, with the same reason and no version,
+// does nothing; going back further takes a version, so that two people don't go back twice.
 func (p *Publisher) Rollback(ctx context.Context, o RollbackOptions) (*Plan, error) {
 	return p.move(ctx, o.Options, func(pl planner, v view, s *state, _ Options) (change, error) { return pl.rollback(v, s, o) })
 }
 
-// Rollout gives the release that a channel is rolling out another share of the
-// clients, from now on; with 100 % the channel shows it.
+// Rollout offers the release that a channel is rolling out to another share of the clients; with
+// 100 % the channel shows it.
 func (p *Publisher) Rollout(ctx context.Context, o Options) (*Plan, error) {
 	return p.move(ctx, o, planner.rollout)
 }
 
-// Resume offers the release that a channel holds back again, to those who were
-// offered it before, and its steps go on.
+// Resume lets a rollout go on where it was paused.
 func (p *Publisher) Resume(ctx context.Context, o Options) (*Plan, error) {
 	return p.move(ctx, o, planner.resume)
 }
 
-// Pause holds the newest release of a channel back: nobody is offered it any more,
-// and everybody gets the release before. Clients that have it keep it. On a channel
-// that is paused it does nothing.
+// Pause holds the newest release of a channel back: everybody is offered the release before.
+// Clients that have it keep it. On a channel that is paused it does nothing.
 func (p *Publisher) Pause(ctx context.Context, o Options) (*Plan, error) {
 	return p.move(ctx, o, planner.pause)
 }
 
-// Advance takes the next step of a channel's rollout if it is due; after the last one,
-// at 100 %, the channel shows the release. Of steps that nobody took in time it takes
-// one, and the next lasts its whole time. With no step due, or with Hold, it does what
-// Finish does. A step is due by the time of the store, too.
+// Advance takes one step of a channel's rollout if it is due by the clocks of this machine and
+// of the store; at 100 %, the channel shows the release. With no step due, or with Hold, it does
+// what Finish does.
 func (p *Publisher) Advance(ctx context.Context, o Options) (*Plan, error) {
 	now, err := p.Store.Now(ctx)
 	if err != nil {
@@ -125,17 +120,16 @@ func (p *Publisher) Advance(ctx context.Context, o Options) (*Plan, error) {
 	})
 }
 
-// Finish does what is left of a move that was recorded in the log and then
-// interrupted: the manifest, and the channels that follow.
+// Finish completes a move that is in the log and was interrupted: it updates the manifest, and
+// moves the channels that follow.
 func (p *Publisher) Finish(ctx context.Context, channel string) (*Plan, error) {
 	return p.move(ctx, Options{Channel: channel}, planner.finish)
 }
 
 // Halt pauses the rollout of a channel that a guard judged when the log ended with entry
-// sequence. It does nothing if the channel has moved since, even if another server paused it.
-// If Halt fails although the returned plan has Changed set, the pause is in the log and the
-// manifest is not updated yet. If this machine's clock is wrong, Halt uses the store's time
-// instead of refusing.
+// sequence. It does nothing if the channel has moved since. If it fails and the plan has Changed
+// set, the pause is in the log and the manifest is not updated yet. If this machine's clock is
+// wrong, Halt uses the store's time.
 func (p *Publisher) Halt(ctx context.Context, o Options, sequence uint64) (*Plan, error) {
 	theirs, err := p.Store.Now(ctx)
 	if err != nil {
@@ -160,7 +154,7 @@ func (p *Publisher) Halt(ctx context.Context, o Options, sequence uint64) (*Plan
 	return plan, err
 }
 
-// planMade returns what there is to say of a move that an entry made before.
+// planMade describes a move that was made before.
 func planMade(e *channels.Entry) *Plan {
 	return &Plan{Action: e.Action, Channel: e.Channel, Version: e.Newest(), Sequence: e.Sequence}
 }

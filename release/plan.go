@@ -22,44 +22,31 @@ import (
 // Plan is a move of a channel that was worked out and not yet made: the next log entry, and
 // what every kind of client gets from then on. Apply carries it out.
 type Plan struct {
-	// Action is the one of the log entry that Sequence names, which is an earlier
-	// one if there is nothing to do.
-	Action   channels.Action `json:"action"`
+	Action   channels.Action `json:"action"` // of the entry with number Sequence
 	Channel  string          `json:"channel"`
 	Version  string          `json:"version"`            // that the plan is about
 	Previous string          `json:"previous,omitempty"` // version that the channel showed
-	Sequence uint64          `json:"sequence"`
+	Sequence uint64          `json:"sequence"`           // of an earlier entry if there is nothing to do
 	// Changed is false if there is nothing to do. Without an Entry it is true if only what
 	// clients read was behind the log, once Apply or a dry run has looked.
 	Changed bool `json:"changed"`
-	// Rendered are the keys of manifests that lagged behind the log and were rendered again
-	// without a new entry, or would be.
-	Rendered []string `json:"rendered,omitempty"`
-	// DryRun is true if the plan is not to be applied.
-	DryRun  bool             `json:"dry_run,omitempty"`
-	URL     string           `json:"url"` // of the manifest
-	Bundles []library.Stored `json:"bundles"`
-	Reach   []gate.Reach     `json:"reach"`
-	// Rollout says who gets Version if not everybody does.
-	Rollout *Share `json:"rollout,omitempty"`
-	// Rings is true if the channel keeps rings. Their clients are the static ones in
-	// and out of the rollout.
-	Rings bool `json:"rings,omitempty"`
-	// Unbound are platform keys whose signatures name no version: applications
-	// that require a signed version refuse them.
-	Unbound   []string `json:"unbound,omitempty"`
-	Warnings  []string `json:"warnings,omitempty"`
-	Followers []*Plan  `json:"followers,omitempty"` // channels that move along
-	// Probed is true once clients were seen to get it.
-	Probed bool `json:"probed"`
-	// Base is the end of the log that the plan was made for; the entry is appended
-	// only there.
-	Base channels.Position `json:"base"`
-	// Entry is what the log gets; nil if it has it.
-	Entry *channels.Entry `json:"entry,omitempty"`
-	// Waiting is what the entry waits for, nil if it needs no more signatures.
-	Waiting *approval.Waiting `json:"waiting,omitempty"`
-	// Needs says, of a dry run, whose signatures the entry takes; nil if it takes none.
+	// Rendered are the keys of manifests that were behind the log and were rendered again, or
+	// would be, without a new entry.
+	Rendered  []string          `json:"rendered,omitempty"`
+	DryRun    bool              `json:"dry_run,omitempty"` // it is not to be applied
+	URL       string            `json:"url"`               // of the manifest
+	Bundles   []library.Stored  `json:"bundles"`
+	Reach     []gate.Reach      `json:"reach"`
+	Rollout   *Share            `json:"rollout,omitempty"` // who gets Version; nil: everybody
+	Rings     bool              `json:"rings,omitempty"`   // static clients in and out of the rollout read rings
+	Unbound   []string          `json:"unbound,omitempty"` // platform keys whose signatures name no version
+	Warnings  []string          `json:"warnings,omitempty"`
+	Followers []*Plan           `json:"followers,omitempty"` // channels that move along
+	Probed    bool              `json:"probed"`              // clients were seen to get it
+	Base      channels.Position `json:"base"`                // end of the log; the entry is appended only there
+	Entry     *channels.Entry   `json:"entry,omitempty"`     // nil: the log has it already
+	Waiting   *approval.Waiting `json:"waiting,omitempty"`   // nil: the entry needs no more signatures
+	// Needs says, of a dry run, whose signatures the entry needs; nil if it needs none.
 	Needs *approval.Need `json:"needs,omitempty"`
 
 	why    string
@@ -84,12 +71,10 @@ type Share struct {
 	// AllowMissing are platform keys whose clients are left as they are on purpose.
 	AllowMissing []string `json:"allow_missing,omitempty"`
 	Paused       bool     `json:"paused"`
-	// Rings are those that it includes, where the channel keeps rings.
-	Rings []int `json:"rings,omitempty"`
+	Rings        []int    `json:"rings,omitempty"` // included, if the channel keeps rings
 }
 
-// ShareOf describes a rollout, with its rings if the channel keeps them. It is nil if everybody
-// gets the release, which has no rollout then.
+// ShareOf describes a rollout, with its rings if the channel keeps them; nil without a rollout.
 func ShareOf(r *channels.Rollout, rings bool) *Share {
 	if r == nil {
 		return nil
@@ -124,8 +109,8 @@ type planner struct {
 	now       time.Time
 }
 
-// planner returns what works out the moves of channels, all of which must be
-// configured, so that a mistyped name doesn't create a channel.
+// planner returns the planner, and refuses channels that are not configured: a mistyped name
+// must not create one.
 func (p *Publisher) planner(names ...string) (planner, error) {
 	pl := planner{publicURL: p.PublicURL, keys: p.Keys, policies: p.Policies, who: p.Who, origin: p.Origin, now: p.Now()}
 	if p.PublicURL == "" {
@@ -145,9 +130,8 @@ func (p *Publisher) planner(names ...string) (planner, error) {
 	return pl, nil
 }
 
-// Configured returns an error unless all channels are configured, and everything that a move
-// needs. A command that moves several channels calls it first, so that a mistyped name moves
-// none.
+// Configured returns an error unless these channels and everything that a move needs are
+// configured. A command that moves several channels calls it first.
 func (p *Publisher) Configured(names ...string) error {
 	_, err := p.planner(names...)
 	return err
@@ -158,7 +142,6 @@ func (p planner) channels() []string { return slices.Sorted(maps.Keys(p.policies
 // state is a channel as it was read.
 type state struct {
 	channel string
-	url     string // public address of the store
 	log     *channels.Log
 	seen    []channels.Pointer
 	clients map[string]int // by version, nil if nothing is known of them
@@ -172,13 +155,12 @@ type state struct {
 // view is the channels as they were read.
 type view map[string]*state
 
-// before returns what clients of the channel see: the head of the log, or, before
-// the first entry, a manifest that was put there by other means. It is nil if there
-// is none, or none that clients can read.
-func (s *state) before() *manifest.Response {
+// before returns what clients of a channel see: the head of the log, or, before the first entry,
+// a manifest that was put there by other means; nil if there is none that clients can read.
+func (p planner) before(s *state) *manifest.Response {
 	data := s.seen[0].Data
 	if head := s.log.Head(); head != nil {
-		shown := head.Render(s.url)
+		shown := head.Render(p.publicURL)
 		data, _ = shown.Encode() // it was decoded from the log
 	}
 	response, err := manifest.ParseResponse(data)
@@ -190,43 +172,31 @@ func (s *state) before() *manifest.Response {
 
 // change is what a channel is to get.
 type change struct {
-	action    channels.Action
+	gate.Move
 	from, why string
-	// version is the one whose bundles in the store are verified first, and whose record take
-	// gets. It is empty if nothing in the store is new to clients.
-	version string
-	// release is what the change is about. The clients of manifest, which is rendered
-	// from it, are judged, unless it is what they get already.
-	release  channels.Release
-	manifest manifest.Manifest
-	standing bool
+	version   string // to be verified in the store first; empty: clients have it already
 	// rollout is what the entry holds. If others is not nil, the rollout is of
-	// release, and all other clients get others.
-	rollout      *channels.Rollout
-	others       *channels.Release
-	bundles      []library.Stored
-	warnings     []string
-	allowMissing []string
-	mayLose      bool // any platform may be missing: that was decided before, or must not wait
-	allowUnbound bool
-	strand       gate.VersionRange
-	staged       bool // the bundles are those that were staged
-	halted       bool // a guard decided it
-	strandAll    bool // what clients get was decided before, or must not wait
+	// Release, and all other clients get others.
+	rollout  *channels.Rollout
+	others   *channels.Release
+	bundles  []library.Stored
+	warnings []string
+	mayLose  bool // any platform may be missing: that was decided before, or must not wait
+	halted   bool // a guard decided it
 }
 
-// retreats reports whether a change is one that must not wait for a channel to be repaired:
-// it takes a bad release out of the way, or follows.
+// retreats reports whether a change must not wait for a channel to be repaired: it takes a bad
+// release out of the way, or follows.
 func (c change) retreats() bool {
-	return c.action == channels.Rollback || c.action == channels.Pause || c.action == channels.Follow
+	return c.Action == channels.Rollback || c.Action == channels.Pause || c.Action == channels.Follow
 }
 
 // next returns the log entry of a change.
 func (p planner) next(s *state, c change) channels.Entry {
-	e := channels.Entry{Action: c.action, From: c.from, Why: c.why, Who: p.who, Origin: p.origin, When: p.now, Halted: c.halted, Release: c.release, Rollout: c.rollout}
+	e := channels.Entry{Action: c.Action, From: c.from, Why: c.why, Who: p.who, Origin: p.origin, When: p.now, Halted: c.halted, Release: c.Release, Rollout: c.rollout}
 	if c.others != nil {
 		rollout := *c.rollout
-		rollout.Release = c.release
+		rollout.Release = c.Release
 		e.Release, e.Rollout = *c.others, &rollout
 	}
 	if s.log.Head() == nil {
@@ -237,67 +207,65 @@ func (p planner) next(s *state, c change) channels.Entry {
 
 // plan holds a change to the gate, and works out what follows from it.
 func (p planner) plan(v view, s *state, c change) (*Plan, error) {
-	if !c.standing {
-		c.release = s.log.Carry(c.release)
+	if !c.Standing {
+		c.Release = s.log.Carry(c.Release)
 	}
 	entry := p.next(s, c)
-	c.manifest = c.release.Render(p.publicURL, entry.Sequence)
-	move := p.move(s, c)
-	if lost := move.Missing(); c.mayLose && len(lost) > 0 {
-		move.AllowMissing = slices.Concat(lost, move.AllowMissing)
-		if c.action == channels.Pause {
+	c.Manifest = c.Release.Render(p.publicURL, entry.Sequence)
+	c.Move = p.move(s, c.Move)
+	if lost := c.Missing(); c.mayLose && len(lost) > 0 {
+		c.AllowMissing = slices.Concat(lost, c.AllowMissing)
+		if c.Action == channels.Pause {
 			c.warnings = append(c.warnings, fmt.Sprintf("%s has nothing for %s meanwhile", s.channel, strings.Join(lost, ", ")))
 		}
 	}
-	plan := &Plan{
-		Action: c.action, Channel: s.channel, Version: c.release.Version, URL: p.publicURL + "/" + channels.ManifestKey(s.channel),
-		Bundles: c.bundles, Unbound: c.manifest.Unbound(), Warnings: c.warnings, Base: s.log.End(), Rings: p.policies[s.channel].Rings, why: c.why, strand: c.strand, log: s.log, seen: s.seen,
-	}
+	plan := newPlan(p.publicURL, s.log, &entry)
+	plan.Version, plan.Bundles, plan.Unbound, plan.Warnings, plan.Rings = c.Release.Version, c.bundles, c.Manifest.Unbound(), c.warnings, c.Rings
+	plan.Rollout, plan.why, plan.strand, plan.seen = ShareOf(c.rollout, c.Rings), c.why, c.Strand, s.seen
 	if len(plan.Unbound) > 0 && !showsUnbound(p.policies, s.channel) {
 		plan.Warnings = append(plan.Warnings, "`tsmon serve` shows signatures that name no version only with allow_unbound: true for "+s.channel+" in its tsmon.yaml")
 	}
 	if s.ahead != nil {
 		plan.Warnings = append(plan.Warnings, upkeep.NoEvidence(s.channel, s.ahead))
 	}
-	if move.Before != nil {
-		plan.Previous = move.Before.Version.String()
+	if c.Before != nil {
+		plan.Previous = c.Before.Version.String()
 	}
-	plan.Rollout = ShareOf(c.rollout, p.policies[s.channel].Rings)
 	head := s.log.Head()
-	unchanged := head != nil && head.Release.Equal(&entry.Release) && head.Rollout.Alike(entry.Rollout)
-	if !unchanged && s.log.Fed() {
+	c.Unchanged, c.Others = head != nil && head.Release.Equal(&entry.Release) && head.Rollout.Alike(entry.Rollout), v.others(s)
+	if !c.Unchanged && s.log.Fed() {
 		return nil, upkeep.Fed(s.channel)
 	}
-	if !c.standing {
-		if err := v.resting(s, c.release.Version, p.now); err != nil {
+	if !c.Standing {
+		if err := v.resting(s, c.Release.Version, p.now); err != nil {
 			return nil, err
 		}
 	}
-	move.Unchanged, move.Others = unchanged, v.others(s)
-	reach, warnings, err := move.Judge(&entry)
+	reach, warnings, err := c.Judge(&entry)
 	if err != nil {
 		return nil, err
 	}
 	plan.Reach, plan.Warnings = reach, append(plan.Warnings, warnings...)
-	if unchanged {
-		plan.Action, plan.Sequence, plan.head = head.Action, head.Sequence, head
-	} else if s.ahead != nil && !c.retreats() {
+	switch {
+	case c.Unchanged:
+		plan.Action, plan.Sequence = head.Action, head.Sequence
+	case s.ahead != nil && !c.retreats():
 		return nil, s.ahead
-	} else {
-		plan.Sequence, plan.Changed, plan.Entry, plan.head = entry.Sequence, true, &entry, &entry
+	default:
+		plan.Changed, plan.Entry, plan.head = true, &entry, &entry
 	}
-	if c.rollout == nil && c.action != channels.Follow { // followers take what everybody gets
+	if c.rollout == nil && c.Action != channels.Follow { // followers take what everybody gets
 		p.follow(v, plan)
 	}
 	return plan, nil
 }
 
-// move is a change as the gate judges it.
-func (p planner) move(s *state, c change) gate.Move {
+// move completes a move with what is known of the channel.
+func (p planner) move(s *state, m gate.Move) gate.Move {
 	policy := p.policies[s.channel]
-	return gate.Move{Action: c.action, Release: c.release, Manifest: c.manifest, Keys: p.keys, PublicURL: p.publicURL, Log: s.log, Before: s.before(), Fleet: s.clients, Types: s.types,
-		Targets: policy.Targets, Rings: policy.Rings, ReadsManifest: policy.ReadsManifest, Downgrades: policy.AllowDowngrades, AllowMissing: c.allowMissing, AllowUnbound: c.allowUnbound,
-		Strand: c.strand, Standing: c.standing, Staged: c.staged, StrandAll: c.strandAll}
+	m.Keys, m.PublicURL, m.Log, m.Before, m.Fleet, m.Types = p.keys, p.publicURL, s.log, p.before(s), s.clients, s.types
+	m.Targets, m.Rings, m.ReadsManifest, m.Downgrades = policy.Targets, policy.Rings, policy.ReadsManifest, policy.AllowDowngrades
+	return m
 }
 
 // others returns the channels that could be read, without that of s, sorted by name.
@@ -344,14 +312,13 @@ func (p planner) followOne(v view, name string, leader *Plan) (*Plan, error) {
 	if s.err != nil || s.log.Fed() {
 		return nil, s.err
 	}
-	// What may be missing was allowed for the leader alone. What may be unbound goes
-	// for every channel that shows the release.
-	c := change{action: channels.Follow, from: leader.Channel, why: leader.why, release: leader.head.Release, allowUnbound: true, strand: leader.strand}
-	version, err := manifest.ParseVersion(c.release.Version)
+	// The leader alone may lack platforms; a release may be unbound wherever it is shown.
+	c := change{Move: gate.Move{Action: channels.Follow, Release: leader.head.Release, AllowUnbound: true, Strand: leader.strand}, from: leader.Channel, why: leader.why}
+	version, err := manifest.ParseVersion(c.Release.Version)
 	if err != nil {
 		return nil, err
 	}
-	if before := s.before(); before != nil && version.Compare(before.Version) < 0 || s.log.RolledBack(version.String()) != nil {
+	if before := p.before(s); before != nil && version.Compare(before.Version) < 0 || s.log.RolledBack(version.String()) != nil {
 		return nil, nil
 	}
 	if head := s.log.Head(); head != nil && head.Rollout != nil {
@@ -381,33 +348,32 @@ func checkRollout(r *channels.Rollout) error {
 
 // changeTo returns the change that gives a version to everybody.
 func (p planner) changeTo(version string, action channels.Action, o Options) change {
-	return change{action: action, why: o.Why, version: version, allowMissing: o.AllowMissing,
-		allowUnbound: o.AllowUnbound || p.policies[o.Channel].AllowUnbound, strand: o.Strand}
+	return change{why: o.Why, version: version, Move: gate.Move{Action: action, AllowMissing: o.AllowMissing,
+		AllowUnbound: o.AllowUnbound || p.policies[o.Channel].AllowUnbound, Strand: o.Strand}}
 }
 
 // take completes a change with the record of its version. The release of a rollout stays as the
 // log has it.
 func (c *change) take(record *library.Record) {
 	c.bundles = record.Bundles
-	if c.release.Version == "" {
-		c.release = record.Release()
+	if c.Release.Version == "" {
+		c.Release = record.Release()
 	}
 }
 
-// begin turns a change into a rollout, if one is wanted. If the channel is already rolling
-// out the same release, that rollout goes on unchanged: the command may be an old job that
-// runs again.
+// begin turns a change into a rollout, if one is wanted. A rollout of the same release goes on
+// unchanged: the command may be an old job that runs again.
 func (p planner) begin(s *state, c *change, wanted *channels.Rollout) {
 	head := s.log.Head()
 	switch {
 	case head != nil && head.Rollout != nil && head.Rollout.Version == c.version:
 		c.rollout, c.others = head.Rollout, &head.Release
-		c.allowMissing = slices.Concat(c.allowMissing, head.Rollout.AllowMissing)
+		c.AllowMissing = slices.Concat(c.AllowMissing, head.Rollout.AllowMissing)
 		c.warnings = append(c.warnings, fmt.Sprintf("%s is being rolled out already; `tsmon channel rollout %s --percent N` changes that", c.version, s.channel))
 		return
 	case wanted == nil || wanted.Steps[0] == 100 || head.Version == c.version:
 	default:
-		fresh := wanted.Allow(c.allowMissing).Begin(p.now.UTC().Truncate(time.Second))
+		fresh := wanted.Allow(c.AllowMissing).Begin(p.now.UTC().Truncate(time.Second))
 		fresh.ID = s.channel + "/" + strconv.FormatUint(head.Sequence+1, 10)
 		fresh.Version = c.version
 		c.rollout, c.others = fresh, &head.Release

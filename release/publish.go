@@ -13,6 +13,7 @@ import (
 	"tsmon/channels"
 	"tsmon/manifest"
 	"tsmon/release/bundle"
+	"tsmon/release/gate"
 	"tsmon/release/library"
 	"tsmon/signing"
 )
@@ -77,9 +78,9 @@ func (p *Publisher) Publish(ctx context.Context, o PublishOptions) (*Plan, error
 	})
 }
 
-// plan reads the store and plans. The contents of the bundles are waited for only once
-// nothing else refuses the publish. Without bundles, those that are staged are published:
-// w is a copy, which they complete.
+// plan reads the store and plans. It waits for the contents of the bundles only once nothing
+// else refuses the publish. Without bundles it publishes those that are staged: they complete
+// w, which is a copy.
 func (w publishing) plan(ctx context.Context) (*Plan, error) {
 	st, err := w.Inspector().lookAtStage(ctx, w.o.Version)
 	s := st.view[w.o.Channel]
@@ -110,38 +111,35 @@ func (w publishing) plan(ctx context.Context) (*Plan, error) {
 			return nil, err
 		}
 	}
-	if st.Counts == nil || st.Shown == "" && st.Counts.ExtendedBy(ours) {
-		record, err := w.draft(ctx, ours)
-		if err != nil {
-			return nil, err
-		}
-		return w.planOf(s, record, files)
-	}
-	if err := st.Counts.SameBundles(ours, st.Shown != ""); err != nil {
-		return nil, err
-	}
-	w.step("%s is in the store already", w.o.Version)
-	checked, err := w.recheck(ctx, ours)
+	record, err := w.record(ctx, ours)
 	if err != nil {
 		return nil, err
 	}
-	return w.planOf(s, checked, files)
-}
-
-// planOf returns the plan of a publish. A record that is not the store's is created.
-func (w publishing) planOf(s *state, record *library.Record, files map[string]bundle.Contents) (*Plan, error) {
-	plan, err := w.pl.plan(w.st.view, s, w.pl.publish(s, w.o, record))
+	plan, err := w.pl.plan(st.view, s, w.pl.publish(s, w.o, record))
 	if err == nil && plan.Entry != nil && w.otherwise(record) {
 		return nil, refuse(ErrOtherwise, "leave out --watershed, --minimum-version, --critical and the notes to have it as it is in the store, or publish a higher version", "%s would not get what is asked for", s.channel)
 	}
-	if err == nil && record != w.st.Counts {
+	if err == nil && record != st.Counts {
 		plan.record, plan.files = record, files
 	}
 	return plan, err
 }
 
+// record returns the record of the release: the store's, if it has these bundles and they are
+// sound there, else one that is to be created.
+func (w publishing) record(ctx context.Context, bundles []library.Stored) (*library.Record, error) {
+	st := w.st
+	if st.Counts == nil || st.Shown == "" && st.Counts.ExtendedBy(bundles) {
+		return w.draft(ctx, bundles)
+	}
+	if err := st.Counts.SameBundles(bundles, st.Shown != ""); err != nil {
+		return nil, err
+	}
+	w.step("%s is in the store already", w.o.Version)
+	return w.recheck(ctx, bundles)
+}
+
 // otherwise reports whether something is asked for that the record of a release does not say.
-// What is left out is as the record says.
 func (w publishing) otherwise(record *library.Record) bool {
 	return w.o.Extra != (manifest.Extra{}) && w.o.Extra != record.Extra || w.o.Notes != "" && w.o.Notes != record.Notes
 }
@@ -173,9 +171,9 @@ func (w publishing) readBundles(ctx context.Context) ([]bundle.Contents, error) 
 	return reader.Read(ctx, w.o.Bundles)
 }
 
-// recheck verifies a release in the store that is published again. If its signatures
-// are not as good as those of the bundles now, or by other keys, and no channel ever showed it, the
-// result is a record that takes the place of the one in the store.
+// recheck verifies a release in the store that is published again. If no channel showed it, and
+// its signatures are by other keys than those of the bundles now, or worse, the result is a
+// record that takes its place.
 func (w publishing) recheck(ctx context.Context, bundles []library.Stored) (*library.Record, error) {
 	record := w.st.Counts
 	unbound := slices.ContainsFunc(bundles, func(b library.Stored) bool { return !b.Bound() })
@@ -196,8 +194,8 @@ func (w publishing) recheck(ctx context.Context, bundles []library.Stored) (*lib
 // signatureErrors are the faults of a signature that signing again repairs.
 var signatureErrors = []error{signing.ErrSignature, signing.ErrUntrustedKey, signing.ErrBound, signing.ErrUnbound, signing.ErrLegacy}
 
-// draft puts together the record of a release that no channel showed yet, around what
-// lies in its folder. What the release is added to keeps its notes and members.
+// draft returns the record of a release that no channel showed yet. Notes and members that are
+// not given are those of the record that it replaces.
 func (w publishing) draft(ctx context.Context, bundles []library.Stored) (*library.Record, error) {
 	var err error
 	if w.o.staged {
@@ -249,13 +247,13 @@ func (p planner) mayPublish(s *state, o PublishOptions) error {
 	if err := p.forward(s, o.Version, o.Rollout); err != nil {
 		return err
 	}
-	c := change{action: channels.Publish, manifest: manifest.Manifest{Version: o.Version, Platforms: map[string]manifest.Platform{}}, allowMissing: o.AllowMissing, staged: o.staged}
+	offered := manifest.Manifest{Version: o.Version, Platforms: map[string]manifest.Platform{}}
 	for _, b := range o.Bundles {
 		for _, key := range b.Keys {
-			c.manifest.Platforms[key] = manifest.Platform{}
+			offered.Platforms[key] = manifest.Platform{}
 		}
 	}
-	return p.move(s, c).Covers()
+	return p.move(s, gate.Move{Action: channels.Publish, Manifest: offered, AllowMissing: o.AllowMissing, Staged: o.staged}).Covers()
 }
 
 // forward refuses a version that doesn't move the channel forward.
@@ -271,7 +269,7 @@ func (p planner) forward(s *state, version string, rollout *channels.Rollout) er
 	if rollout != nil && head == nil {
 		err = refuse(channels.ErrRollout, "publish the first release to everybody", "%s shows nothing that the other clients could keep", s.channel)
 	}
-	before := s.before()
+	before := p.before(s)
 	if before == nil {
 		return err
 	}
@@ -296,7 +294,7 @@ func (p planner) forward(s *state, version string, rollout *channels.Rollout) er
 func (p planner) publish(s *state, o PublishOptions, record *library.Record) change {
 	c := p.changeTo(record.Version, channels.Publish, o.Options)
 	c.take(record)
-	c.staged = o.staged
+	c.Staged = o.staged
 	p.begin(s, &c, o.Rollout)
 	if o.Extra != record.Extra {
 		c.warnings = append(c.warnings, "--watershed, --minimum-version or --critical differ from what "+o.Version+" was published with, which stays")

@@ -25,27 +25,17 @@ type StageReport struct {
 	Channel string            `json:"channel"`
 	Changed bool              `json:"changed"` // false: the bundles were there before
 	Staged  []*library.Staged `json:"staged"`  // by target, sorted
-	// Missing are the platform keys that the channel requires, or has, and that
-	// nobody staged yet.
+	// Missing are the platform keys that the channel requires, or has, and nobody staged yet.
 	Missing []string `json:"missing"`
-	// Hint says why the version is not published yet, and how to proceed. It is empty without
-	// Publish, and if nothing is missing.
-	Hint string `json:"hint,omitempty"`
-	// Published is the move of the channel, made by this job or another; nil if
-	// the channel did not get the version yet.
-	Published *Plan    `json:"published,omitempty"`
+	// Hint says, with Publish, why the version is not published yet, and how to proceed.
+	Hint      string   `json:"hint,omitempty"`
+	Published *Plan    `json:"published,omitempty"` // by this job or another; nil: not yet
 	Warnings  []string `json:"warnings,omitempty"`
 }
 
-// open returns the targets of which something is staged. ours take the place of what
-// is.
+// open returns what is staged, by target. ours take the place of what is.
 func (st *stage) open(ours map[string]*library.Staged) map[string]*library.Staged {
-	targets := map[string]*library.Staged{}
-	for target, s := range st.staged {
-		if len(s.Bundles) > 0 {
-			targets[target] = s
-		}
-	}
+	targets := maps.Clone(st.staged)
 	maps.Copy(targets, ours)
 	return targets
 }
@@ -115,8 +105,7 @@ func (st *stage) leavesNone(o PublishOptions, ours []library.Stored) error {
 	return nil
 }
 
-// missing returns the platform keys that a channel would lack; none once it has shown
-// the version.
+// missing returns the platform keys that a channel would lack, none once it has shown the version.
 func (st *stage) missing(pl planner, channel string, rules *bundle.Rules) ([]string, error) {
 	all, err := st.bundles(rules)
 	s := st.view[channel]
@@ -142,8 +131,8 @@ func (p planner) mayStage(s *state, o StageOptions) error {
 }
 
 // waiting says why a version with missing platform keys is not published, and how to proceed.
-// It suggests a publish without those keys only if everything in targets is staged, because
-// then no other machine can be late.
+// It suggests a publish without them only if everything in targets is staged: then no other
+// machine can be late.
 func (p planner) waiting(s *state, version string, missing []string) string {
 	stage := "`tsmon release stage --version " + version + " --channel " + s.channel + " --publish DIR`"
 	required := p.completeness(s, nil).Targets
@@ -152,22 +141,21 @@ func (p planner) waiting(s *state, version string, missing []string) string {
 	}) {
 		return version + " is published by the machine that stages the rest with " + stage + "; take what is no longer built out of targets in tsmon.yaml"
 	}
-	return s.channel + " shows " + s.before().Version.String() + " with " + strings.Join(missing, ", ") + ", and " + version + " waits for that: stage it with " + stage +
+	return s.channel + " shows " + p.before(s).Version.String() + " with " + strings.Join(missing, ", ") + ", and " + version + " waits for that: stage it with " + stage +
 		"; if it is no longer built, `tsmon release publish --version " + version + " --channel " + s.channel + "` says how to go on without"
 }
 
-// completeness is a move that knows what a release needs to be complete. A channel
-// that names no targets needs those of the channel that it follows.
+// completeness is a move that knows what a release needs to be complete. A channel without
+// targets needs those of the channel that it follows.
 func (p planner) completeness(s *state, bundles []library.Stored) gate.Move {
-	move := p.move(s, change{manifest: (&library.Record{Bundles: bundles}).Manifest("")})
+	move := p.move(s, gate.Move{Manifest: (&library.Record{Bundles: bundles}).Manifest("")})
 	if len(move.Targets) == 0 {
 		move.Targets = p.policies[p.policies[s.channel].Follows].Targets
 	}
 	return move
 }
 
-// late refuses bundles of a version that a channel has shown, unless the release
-// has them.
+// late refuses bundles of a version that a channel has shown, unless the release has them.
 func (st *stage) late(ours map[string]*library.Staged, together []bundle.Bundle, all []library.Stored) error {
 	for i, b := range together {
 		if ours[b.Target] == nil || st.Counts.Has(all[i]) {
@@ -192,8 +180,7 @@ func (st *stage) differs(ours map[string]*library.Staged) error {
 	return nil
 }
 
-// Version returns what the store holds of a version. A *Refusal with ErrNoRelease if
-// that is nothing.
+// Version returns what the store holds of a version. A *Refusal with ErrNoRelease if nothing.
 func (in Inspector) Version(ctx context.Context, version string, rules *bundle.Rules) (*library.Version, error) {
 	if _, err := bundle.ParseVersion(version); err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"tsmon/channels"
+	"tsmon/release/gate"
 	"tsmon/release/library"
 )
 
@@ -166,8 +167,9 @@ func (s *state) rolling() (*channels.Rollout, error) {
 // roll returns the change to the next state of a channel's rollout, whose release was judged
 // when it was published.
 func (p planner) roll(s *state, action channels.Action, o Options, next *channels.Rollout) change {
-	c := change{action: action, why: o.Why, version: next.Version, release: next.Release, allowMissing: slices.Concat(next.AllowMissing, o.AllowMissing), mayLose: true,
-		allowUnbound: true, strand: o.Strand, strandAll: action != channels.Advance || o.Rollout == nil}
+	c := p.changeTo(next.Version, action, o)
+	c.Release, c.AllowMissing, c.mayLose = next.Release, slices.Concat(next.AllowMissing, o.AllowMissing), true
+	c.AllowUnbound, c.StrandAll = true, action != channels.Advance || o.Rollout == nil
 	if !next.Complete() {
 		c.rollout, c.others = next, &s.log.Head().Release
 	}
@@ -231,7 +233,7 @@ func (p planner) finish(_ view, s *state, _ Options) (change, error) {
 		return change{}, err
 	}
 	head := s.log.Head()
-	return change{action: head.Action, release: head.Release, rollout: head.Rollout, standing: true}, nil
+	return change{Move: gate.Move{Action: head.Action, Release: head.Release, Standing: true}, rollout: head.Rollout}, nil
 }
 
 // pause holds the newest release of a channel back. A release that everybody gets
@@ -243,8 +245,8 @@ func (p planner) pause(v view, s *state, o Options) (change, error) {
 	head := s.log.Head()
 	now := p.now.UTC().Truncate(time.Second)
 	if head.Rollout != nil {
-		c := change{action: channels.Pause, from: head.Newest(), why: o.Why, release: head.Release, rollout: head.Rollout, standing: true,
-			warnings: p.elsewhere(v, s, head.Version)}
+		c := change{Move: gate.Move{Action: channels.Pause, Release: head.Release, Standing: true},
+			from: head.Newest(), why: o.Why, rollout: head.Rollout, warnings: p.elsewhere(v, s, head.Version)}
 		if head.Rollout.Paused.IsZero() {
 			c.rollout = head.Rollout.Pause(now)
 		}
@@ -259,7 +261,7 @@ func (p planner) pause(v view, s *state, o Options) (change, error) {
 	}
 	c := p.changeTo(version, channels.Pause, o)
 	c.from, c.warnings = head.Version, p.elsewhere(v, s, version)
-	c.allowUnbound, c.strandAll, c.mayLose = true, true, true // a bad release is worse than none
+	c.AllowUnbound, c.StrandAll, c.mayLose = true, true, true // a bad release is worse than none
 	c.rollout = &channels.Rollout{ID: s.channel + "/" + strconv.FormatUint(head.Sequence+1, 10), Version: head.Version,
 		Steps: []int{100}, Percent: 100, Since: now, Paused: now, Release: head.Release}
 	return c, nil

@@ -88,7 +88,6 @@ func Strands(log *channels.Log, versions []string, lacks func(*manifest.Offer) b
 	if err != nil {
 		return s, err
 	}
-	cannot := func(offer *manifest.Offer) bool { return offer != nil && lacks(offer) }
 	for _, version := range versions {
 		static, dynamic := false, false
 		for text := range head.Release.Platforms {
@@ -98,9 +97,9 @@ func Strands(log *channels.Log, versions []string, lacks func(*manifest.Offer) b
 			}
 			c := manifest.Client{Version: version, Target: key.Target(), BundleType: key.Type}
 			offer, _ := offers.Shown(false).OfferTo(c) // a platform that is missing strands nobody here
-			static = static || cannot(offer)
+			static = static || offer != nil && lacks(offer)
 			answer, _ := offers.Decide(c, false)
-			dynamic = dynamic || cannot(answer.Offer)
+			dynamic = dynamic || answer.Offer != nil && lacks(answer.Offer)
 		}
 		if static {
 			s.Manifest = append(s.Manifest, version)
@@ -115,6 +114,16 @@ func Strands(log *channels.Log, versions []string, lacks func(*manifest.Offer) b
 // Then returns a log with another entry, which offers a release to everybody.
 func Then(log *channels.Log, next channels.Release) *channels.Log {
 	return &channels.Log{Channel: log.Channel, Entries: append(slices.Clip(log.Entries), log.Next(channels.Entry{Action: channels.Publish, Release: next}))}
+}
+
+// strands returns which of the installed versions the move strands, with a result of Lacks.
+func (m Move) strands(versions []string, lacks func(*manifest.Offer) bool) (Stranded, error) {
+	after, err := Strands(Then(m.Log, m.Release), versions, lacks)
+	if err != nil || len(after.Manifest)+len(after.Server) == 0 {
+		return after, err
+	}
+	before, err := Strands(m.Log, versions, Lacks(m.Keys))
+	return Stranded{without(after.Manifest, before.Manifest), without(after.Server, before.Server)}, err
 }
 
 // without returns the versions that are not among others.
@@ -145,35 +154,33 @@ func (m Move) LeavesBehind() (warnings []string, err error) {
 		return nil, nil
 	}
 	versions := Installed(m.Log, m.Fleet)
-	after, err := Strands(Then(m.Log, m.Release), versions, Lacks(m.Keys))
-	if err != nil || len(after.Manifest)+len(after.Server) == 0 {
-		return nil, err
-	}
-	before, err := Strands(m.Log, versions, Lacks(m.Keys))
+	stranded, err := m.strands(versions, Lacks(m.Keys))
 	if err != nil {
 		return nil, err
 	}
-	static, server := without(after.Manifest, before.Manifest), without(after.Server, before.Server)
-	if left := m.unmeant(server); len(left) > 0 && (m.Fleet == nil || m.count(left) > 0) {
+	if left := m.unmeant(stranded.Server); len(left) > 0 && (m.Fleet == nil || m.count(left) > 0) {
 		return nil, m.refuseStranding(left, versions, "")
 	}
-	if left := m.unmeant(static); len(left) > 0 && (m.ReadsManifest || m.Rings) {
+	if left := m.unmeant(stranded.Manifest); len(left) > 0 && m.readsManifests() {
 		where := " from latest.json, where watersheds don't hold"
 		if m.Rings {
 			where = " from latest.json or a ring, where watersheds don't hold"
 		}
 		return nil, m.refuseStranding(left, versions, where)
 	}
-	for _, w := range []struct {
-		versions []string
-		where    string
-	}{{server, ""}, {without(static, server), " from " + channels.ManifestKey(m.Log.Channel)}} {
-		if len(w.versions) > 0 {
-			warnings = append(warnings, fmt.Sprintf("%s, which is signed by %s, can't be installed by %s%s%s", m.Manifest.Version, m.signers(), Spread(w.versions), w.where, m.counted(w.versions, w.where)))
+	warn := func(versions []string, where string) {
+		if len(versions) > 0 {
+			warnings = append(warnings, fmt.Sprintf("%s, which is signed by %s, can't be installed by %s%s%s", m.Manifest.Version, m.signers(), Spread(versions), where, m.counted(versions, where)))
 		}
 	}
+	warn(stranded.Server, "")
+	warn(without(stranded.Manifest, stranded.Server), " from "+channels.ManifestKey(m.Log.Channel))
 	return warnings, nil
 }
+
+// readsManifests reports whether clients are known to read latest.json or a ring, where
+// watersheds don't hold.
+func (m Move) readsManifests() bool { return m.ReadsManifest || m.Rings }
 
 // unmeant returns the versions that Strand does not name.
 func (m Move) unmeant(versions []string) []string {
@@ -218,22 +225,15 @@ func (m Move) Successor() string {
 // signable returns the id of a trusted key whose signature of the new release strands
 // nobody. Empty if there is none.
 func (m Move) signable(versions []string) string {
-	before, err := Strands(m.Log, versions, Lacks(m.Keys))
-	if err != nil {
-		return ""
-	}
+	signed := Lacks(m.Keys)
 	for _, key := range m.Keys {
-		signed := Lacks(m.Keys)
-		after, err := Strands(Then(m.Log, m.Release), versions, func(offer *manifest.Offer) bool {
+		stranded, err := m.strands(versions, func(offer *manifest.Offer) bool {
 			if offer.Version == m.Release.Version {
 				return !key.Contains(offer.Current)
 			}
 			return signed(offer)
 		})
-		if err != nil || len(without(after.Server, before.Server)) > 0 {
-			continue
-		}
-		if !m.ReadsManifest && !m.Rings || len(without(after.Manifest, before.Manifest)) == 0 {
+		if err == nil && len(stranded.Server) == 0 && (len(stranded.Manifest) == 0 || !m.readsManifests()) {
 			return key.ID()
 		}
 	}
