@@ -258,7 +258,10 @@ const followAttempts = 20
 func (w *applying) moveFollower(ctx context.Context, follower *Plan) (*Plan, error) {
 	leader := w.plan
 	for attempt := 0; ; attempt++ {
-		err := witness(leader, follower)
+		var err error
+		if force := follower.log.Operators(); follower.Entry != nil && force != nil && force.Follows == leader.Channel {
+			err = leader.log.Witness(follower.Entry) // the signed entry that lets it follow
+		}
 		if err == nil {
 			_, err = (&applying{w.Publisher, follower}).advance(ctx, false)
 		}

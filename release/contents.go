@@ -13,8 +13,7 @@ import (
 	"tsmon/store/object"
 )
 
-// checkContents judges the bundles, notes and members of a release that are to be
-// published.
+// checkContents judges the bundles, notes and members of a release that is to be published.
 func (p planner) checkContents(o PublishOptions) error {
 	for _, b := range o.Bundles {
 		if err := p.checkBundle(o, b); err != nil {
@@ -26,7 +25,7 @@ func (p planner) checkContents(o PublishOptions) error {
 
 func (p planner) checkBundle(o PublishOptions, b bundle.Bundle) error {
 	if err := object.ValidKey(library.Folder(o.Version) + b.Name); err != nil {
-		return refuse(ErrBundles, "rename the file", "%s: %v", b.Path, err)
+		return refuse(bundle.ErrBundles, "rename the file", "%s: %v", b.Path, err)
 	}
 	if b.Also {
 		return nil

@@ -69,8 +69,7 @@ func (in Inspector) readStage(ctx context.Context, version string) (*stage, erro
 	return st, err
 }
 
-// distrust makes the names of old objects unusable that nothing refers to: Prune may be
-// about to remove them.
+// distrust makes names of old objects unusable that nothing refers to: Prune may remove them.
 func (st *stage) distrust(old []string) {
 	needed := library.Needed(st.Counts, st.staged)
 	for _, name := range old {
@@ -80,8 +79,7 @@ func (st *stage) distrust(old []string) {
 	}
 }
 
-// look reads all channels, side by side. The manifest of a channel is read before
-// anything is written, as Point needs it.
+// look reads all channels, side by side, and their manifests for Point.
 func (in Inspector) look(ctx context.Context) view {
 	v := view{}
 	var all sync.WaitGroup
@@ -107,9 +105,9 @@ func (in Inspector) look(ctx context.Context) view {
 	return v
 }
 
-// catchUp refuses a log that ends before the entry that clients are shown: a move would
-// give them an older state. The log may have been read first, and has it by now. Of a log
-// whose entries operators sign it is kept in ahead.
+// catchUp refuses a log that ends before the entry that clients are shown, unless it has it by
+// now: a move would give clients an older state. If operators sign the log, the error is kept
+// in ahead instead.
 func (s *state) catchUp(ctx context.Context, r channels.Repository) (err error) {
 	shown := channels.Ahead(s.seen, s.log.End().Sequence)
 	if shown <= s.log.End().Sequence {

@@ -11,18 +11,9 @@ import (
 	"tsmon/release/approval"
 )
 
-// witness adds the leader's signed entry, and what it says, to the follower's entry if the
-// follower's operators let it follow that channel.
-func witness(leader, follower *Plan) (err error) {
-	if force := follower.log.Operators(); follower.Entry != nil && force != nil && force.Follows == leader.Channel {
-		err = leader.log.Witness(follower.Entry)
-	}
-	return err
-}
-
-// Appoint plans putting the configured operators of a channel into force. The operators in
-// force must approve, or a root key. It warns of other channels that still wait for theirs,
-// except those that the caller appoints too.
+// Appoint puts the configured operators of a channel into force. The operators in force must
+// approve, or a root key. It warns of other channels that wait for theirs, except along, which
+// the caller appoints too.
 func (p *Publisher) Appoint(ctx context.Context, o Options, along ...string) (*Plan, error) {
 	pl, err := p.planner(o.Channel)
 	if err != nil {
@@ -90,10 +81,9 @@ func stillBare(channel string) string {
 	return "nothing moves " + channel + " before the operators that are configured for it are in force there, too: `tsmon channel appoint " + channel + "`"
 }
 
-// Accept plans an entry that gives up lost entries which servers have seen, up to a position,
-// and that lets the log continue after entries from the future, which then count. The zero
-// position gives up nothing. Operators must approve it like any other move: servers believe
-// only what is signed.
+// Accept enters that lost entries which servers have seen are given up, up to a position, and
+// that entries from the future count. The zero position gives up nothing. Operators must approve
+// it like any other move.
 func (p *Publisher) Accept(ctx context.Context, channel string, seen channels.Position, why string, dry bool) (*Plan, error) {
 	pl, err := p.planner(channel)
 	if err != nil {

@@ -61,9 +61,8 @@ func movedTo(plan *Plan) string {
 	return fmt.Sprintf("%s has moved to %s (entry %d)", plan.Channel, head.Version, head.Sequence)
 }
 
-// readable refuses a move if clients may not read the release's files or the channel's
-// folder: they would find no manifest, or one whose bundles they can't download. It fetches
-// one file of each folder, since access is granted by folder. Of a release it fetches a
+// readable refuses a move if clients may not read the release's files or the channel's folder.
+// It fetches one file of each, since access is granted by folder. Of a release it fetches a
 // signature, so that no download is counted.
 func (w *applying) readable(ctx context.Context) error {
 	plan := w.plan
@@ -89,9 +88,9 @@ func (w *applying) readable(ctx context.Context) error {
 	return nil
 }
 
-// tells reports whether a manifest that can't be read means that the channel's folder can't
-// be read. Before the first manifest, stores such as Amazon S3 may also answer 403 for a
-// missing object, and then do so in the readable folder of a release as well.
+// tells reports whether a manifest that can't be read means that the channel's folder can't be
+// read. Stores such as Amazon S3 may answer 403 for a missing object, too, as then also in the
+// readable folder of a release.
 func (w *applying) tells(ctx context.Context, channel, files string) bool {
 	if _, err := w.Store.Stat(ctx, channels.ManifestKey(channel)); err == nil {
 		return true
@@ -127,8 +126,8 @@ func mendSight(plan *Plan, ring bool, err error) string {
 	return "check that public_url leads to the store, and that a server runs there; `tsmon manifest validate " + plan.URL + "` looks again, --no-probe skips this"
 }
 
-// sights are the manifest of a channel and, of the rings that show the same version, the
-// one that changed last.
+// sights are the manifest of a channel and, for each version in its rings, the ring that changed
+// last.
 func (in Inspector) sights(plan *Plan) []sight {
 	all := []sight{{plan.URL, plan.head.Render(in.p.PublicURL), false}}
 	if !in.p.Policies[plan.Channel].Rings {

@@ -158,8 +158,7 @@ func (t *table) standing(r *Reach) string {
 	return "current"
 }
 
-// gets reports whether a client gets the release of the change; the faults of others
-// don't hold it up.
+// gets reports whether a client gets the release of the move; other faults don't hold it up.
 func (t *table) gets(r *Reach, offer *manifest.Offer) bool {
 	if offer != nil {
 		return offer.Version == t.Manifest.Version
@@ -172,9 +171,9 @@ func (m Move) tolerated(target string) bool {
 	return slices.Contains(m.AllowMissing, target) || !slices.Contains(m.required(), target)
 }
 
-// cells returns every version × target × bundle type × address that the channel's log,
-// its policy or the new entry has, in and out of the rollout. Clients with
-// allowDowngrades are other cells where they have more than the channel shows.
+// cells returns every version × target × bundle type × address that the channel's log, its policy
+// or the new entry has, in and out of the rollout, and with allowDowngrades where clients have
+// more than the channel shows.
 func (t *table) cells(entry *channels.Entry) (cells []Reach) {
 	rollouts := []string{""}
 	if entry.Rollout != nil && entry.Rollout.Paused.IsZero() {
@@ -235,10 +234,9 @@ func (m Move) known(entry *channels.Entry) (versions, targets []string) {
 }
 
 // misfits refuses a release, or a step of its rollout, that latest.json would give to clients
-// of a known type that can't install it. Platforms in AllowMissing are exempt, and so are
-// clients that get, or got, such a release already. For types that the channel may have
-// clients of it only warns. It does not warn of types that the channel never had beside
-// others, nor on a follower, since the leader's plan has the same warning.
+// of a known type that can't install it, except those in AllowMissing and those that get, or
+// got, such a release already. It only warns about types that the channel may have clients of,
+// and not on a follower, since the leader's plan has the same warning.
 func (m Move) misfits(reach []Reach) (warnings []string, err error) {
 	step := m.Action == channels.Advance && m.StrandAll
 	refuses := m.Action != channels.Rollback && !m.Unchanged && (step || !m.StrandAll)
@@ -264,8 +262,8 @@ func (m Move) misfits(reach []Reach) (warnings []string, err error) {
 	return warnings, nil
 }
 
-// mendMisfit returns the hint for clients of a platform key that a release does not suit; step
-// is true for a step of a rollout that is due.
+// mendMisfit returns the hint for clients of a platform key that a release, or the due step of a
+// rollout, does not suit.
 func (m Move) mendMisfit(key string, step bool) string {
 	switch {
 	case step:

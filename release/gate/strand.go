@@ -15,8 +15,7 @@ import (
 	"tsmon/signing"
 )
 
-// VersionRange is the versions from First to Last, both included. The zero range
-// has none.
+// VersionRange is the versions from First to Last, both included. The zero range has none.
 type VersionRange struct{ First, Last string }
 
 // ParseVersionRange parses a version, or two with a hyphen between them. Errors wrap
@@ -56,8 +55,7 @@ func (r VersionRange) contains(version string) bool {
 	return r != VersionRange{} && library.CompareVersions(r.First, version) <= 0 && library.CompareVersions(version, r.Last) <= 0
 }
 
-// Stranded are the versions of installed applications that can't verify what they
-// are offered, in order.
+// Stranded are the versions of installed applications that can't verify their offers, in order.
 type Stranded struct {
 	Manifest []string `json:"latest_json"` // where they read latest.json
 	Server   []string `json:"server"`      // where they ask the server, which sends them through watersheds
@@ -66,7 +64,7 @@ type Stranded struct {
 // anywhere takes the place of the public URL where the address does not matter.
 const anywhere = "https://store.invalid"
 
-// Lacks returns what reports whether the installed version of an offer lacks the key
+// Lacks returns a function that reports whether the installed version of an offer lacks the key
 // that signed it.
 func Lacks(keys signing.Keyring) func(*manifest.Offer) bool {
 	return func(offer *manifest.Offer) bool {
@@ -131,8 +129,8 @@ func without(versions, others []string) []string {
 	return slices.DeleteFunc(slices.Clone(versions), func(v string) bool { return slices.Contains(others, v) })
 }
 
-// Installed returns the versions that clients of a channel may have: those that its log has
-// shown, and those of known clients.
+// Installed returns the versions that clients of a channel may have, by its log and by counts of
+// known clients.
 func Installed(log *channels.Log, known map[string]int) []string {
 	versions := library.VersionsOf(log)
 	for version, n := range known {
@@ -145,10 +143,9 @@ func Installed(log *channels.Log, known map[string]int) []string {
 }
 
 // LeavesBehind refuses a move that offers installed applications an update that they can't
-// verify, if they could verify updates so far. It only warns of versions that no client has
-// any more and of those that Strand names. It also only warns of clients that read
-// latest.json, if watersheds lead all others over and nothing says that this channel has such
-// clients.
+// verify, if they could verify updates so far. It only warns of versions that no client has any
+// more, of those that Strand names, and of clients that read latest.json if watersheds lead all
+// others over and the channel is not known to have such clients.
 func (m Move) LeavesBehind() (warnings []string, err error) {
 	if !m.Keys.Spanned() || m.StrandAll || m.Unchanged {
 		return nil, nil
@@ -208,7 +205,7 @@ func (m Move) refuseStranding(left, versions []string, where string) error {
 }
 
 // Successor returns another channel to which the release can be published without stranding
-// clients, as exists after a key rotation. Empty if there is none.
+// clients, as after a key rotation; empty if there is none.
 func (m Move) Successor() string {
 	for _, other := range m.Others {
 		if m.Action != channels.Publish || other.Log.Head() == nil || other.Log.Head().Action == channels.Follow {
@@ -222,8 +219,8 @@ func (m Move) Successor() string {
 	return ""
 }
 
-// signable returns the id of a trusted key whose signature of the new release strands
-// nobody. Empty if there is none.
+// signable returns the id of a trusted key whose signature of the release strands nobody; empty if
+// there is none.
 func (m Move) signable(versions []string) string {
 	signed := Lacks(m.Keys)
 	for _, key := range m.Keys {
@@ -281,8 +278,8 @@ func (m Move) count(versions []string) int {
 	return n
 }
 
-// counted describes how many clients have some versions. If where is set, it names the manifest
-// that further clients may read; tsmon serve counts only those that ask it.
+// counted describes how many clients have some versions. where, if set, is the manifest that
+// clients may read whom tsmon serve can't count.
 func (m Move) counted(versions []string, where string) string {
 	switch {
 	case m.Fleet == nil:
