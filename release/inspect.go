@@ -125,12 +125,11 @@ func (s *state) catchUp(ctx context.Context, r channels.Repository) (err error) 
 // Replay returns what every kind of client got from an entry of a log, by the keys and the
 // policy of now. Nil without a log entry of that number, or without trusted keys.
 func (in Inspector) Replay(log *channels.Log, sequence uint64) ([]gate.Reach, error) {
-	entry := log.At(sequence)
-	if entry == nil || len(in.Keys) == 0 {
+	i := slices.IndexFunc(log.Entries, func(e channels.Entry) bool { return e.Sequence == sequence })
+	if i < 0 || len(in.Keys) == 0 {
 		return nil, nil
 	}
-	i := slices.IndexFunc(log.Entries, func(e channels.Entry) bool { return e.Sequence == sequence })
-	policy := in.p.Policies[log.Channel]
+	entry, policy := &log.Entries[i], in.p.Policies[log.Channel]
 	return gate.Move{Manifest: entry.Render(in.p.PublicURL), Keys: in.Keys, PublicURL: in.p.PublicURL, Log: &channels.Log{Channel: log.Channel, Entries: log.Entries[:i]},
 		Targets: policy.Targets, Rings: policy.Rings, ReadsManifest: policy.ReadsManifest, Downgrades: policy.AllowDowngrades, AllowUnbound: true}.Past(entry)
 }

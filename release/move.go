@@ -13,7 +13,7 @@ import (
 
 // Build returns the manifest of bundles that will be in the folder at baseURL. It publishes nothing.
 func (p *Publisher) Build(ctx context.Context, o PublishOptions, baseURL string) (*manifest.Manifest, error) {
-	pl := planner{keys: p.Keys, who: p.Who, now: p.Now()}
+	pl := newPlanner(p)
 	err := library.CheckKeys(p.Keys)
 	if err == nil {
 		err = pl.checkPublish(o)

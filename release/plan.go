@@ -109,10 +109,14 @@ type planner struct {
 	now       time.Time
 }
 
+func newPlanner(p *Publisher) planner {
+	return planner{publicURL: p.PublicURL, keys: p.Keys, policies: p.Policies, who: p.Who, origin: p.Origin, now: p.Now()}
+}
+
 // planner returns the planner, and refuses channels that are not configured: a mistyped name
 // must not create one.
 func (p *Publisher) planner(names ...string) (planner, error) {
-	pl := planner{publicURL: p.PublicURL, keys: p.Keys, policies: p.Policies, who: p.Who, origin: p.Origin, now: p.Now()}
+	pl := newPlanner(p)
 	if p.PublicURL == "" {
 		return pl, refuse(ErrConfig, "set public_url in tsmon.yaml or TSMON_PUBLIC_URL to the address where clients find the store; if a tsmon.yaml has it, run this in its folder, or name it with --config FILE", "public_url is missing")
 	}
@@ -314,18 +318,12 @@ func (p planner) followOne(v view, name string, leader *Plan) (*Plan, error) {
 	}
 	// The leader alone may lack platforms; a release may be unbound wherever it is shown.
 	c := change{Move: gate.Move{Action: channels.Follow, Release: leader.head.Release, AllowUnbound: true, Strand: leader.strand}, from: leader.Channel, why: leader.why}
-	version, err := manifest.ParseVersion(c.Release.Version)
-	if err != nil {
-		return nil, err
-	}
-	if before := p.before(s); before != nil && version.Compare(before.Version) < 0 || s.log.RolledBack(version.String()) != nil {
+	version := c.Release.Version
+	if before := p.before(s); before != nil && library.CompareVersions(version, before.Version.String()) < 0 || s.log.RolledBack(version) != nil {
 		return nil, nil
 	}
 	if head := s.log.Head(); head != nil && head.Rollout != nil {
-		own, err := manifest.ParseVersion(head.Rollout.Version)
-		switch order := version.Compare(own); {
-		case err != nil:
-			return nil, err
+		switch order := library.CompareVersions(version, head.Rollout.Version); {
 		case order == 0 && !head.Rollout.Paused.IsZero():
 			return nil, nil // it holds back this very release
 		case order < 0:

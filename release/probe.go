@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"tsmon/channels"
-	"tsmon/manifest"
 	"tsmon/release/library"
 )
 
@@ -25,7 +24,7 @@ func (w *applying) probe(ctx context.Context) error {
 			continue
 		}
 		moved := movedTo(each)
-		err := w.Inspector().fetch(ctx, each, moved, each.Changed || len(each.Bundles) > 0)
+		err := w.Inspector().fetch(ctx, each.log, moved, each.Changed || len(each.Bundles) > 0)
 		each.Probed = err == nil
 		if errors.Is(err, ErrUnseen) {
 			plan.Warnings = append(plan.Warnings, fmt.Sprintf("%s, but %v", moved, err))
@@ -36,14 +35,15 @@ func (w *applying) probe(ctx context.Context) error {
 	return nil
 }
 
-// fetch fetches what clients get of a channel once a plan is carried out, up to the first
-// address that is not as it should be. moved says what the channel shows, for the refusal.
-func (in Inspector) fetch(ctx context.Context, plan *Plan, moved string, bundles bool) error {
-	for _, s := range in.sights(plan) {
-		in.p.step("fetching %s as a client", s.url)
-		err := in.p.Probe(ctx, s.url, s.want, bundles)
+// fetch fetches what clients get of a channel with a log, up to the first address that is not as
+// it should be. moved says what the channel shows, for the refusal.
+func (in Inspector) fetch(ctx context.Context, log *channels.Log, moved string, bundles bool) error {
+	for _, v := range in.sights(log) {
+		address := in.p.PublicURL + "/" + v.Key
+		in.p.step("fetching %s as a client", address)
+		err := in.p.Probe(ctx, address, v.Render(in.p.PublicURL), bundles)
 		if err != nil && !errors.Is(err, ErrUnseen) {
-			err = &Refusal{Cause: fmt.Errorf("%w: %w", ErrProbe, err), Text: moved, Mend: mendSight(plan, s.ring, err)}
+			err = &Refusal{Cause: fmt.Errorf("%w: %w", ErrProbe, err), Text: moved, Mend: mendSight(log.Channel, address, err)}
 		}
 		if err != nil {
 			return err
@@ -105,43 +105,33 @@ func (in Inspector) Seen(ctx context.Context, channel string) error {
 	if err != nil || log.Head() == nil || in.p.Probe == nil {
 		return err
 	}
-	return in.fetch(ctx, newPlan(in.p.PublicURL, log, log.Head()), "", false)
+	return in.fetch(ctx, log, "", false)
 }
 
-// sight is an address that clients read, and what they should get there.
-type sight struct {
-	url  string
-	want manifest.Manifest
-	ring bool // it is the manifest of a ring
-}
-
-// mendSight is what to do where a sight of a plan's channel is not as it should be.
-func mendSight(plan *Plan, ring bool, err error) string {
+// mendSight says what to do about an address of a channel where clients don't get what they should.
+func mendSight(channel, address string, err error) string {
 	if errors.Is(err, ErrWithheld) {
-		return "look for the alarm of the server there: it shows nothing of a channel that it does not believe. If the store was begun anew, or restored from a backup, `tsmon channel verify " + plan.Channel + " --accept` gives up what the server had seen; --no-probe skips this"
+		return "look for the alarm of the server there: it shows nothing of a channel that it does not believe. If the store was begun anew, or restored from a backup, `tsmon channel verify " + channel + " --accept` gives up what the server had seen; --no-probe skips this"
 	}
-	if ring {
-		return "set rings: true for " + plan.Channel + " in the tsmon.yaml of the tsmon serve there and reload it (SIGHUP), or let anybody read " + plan.Channel + "/rings/ in the bucket; --no-probe skips this"
+	if !strings.HasSuffix(address, "/"+channels.ManifestKey(channel)) { // it is a ring's
+		return "set rings: true for " + channel + " in the tsmon.yaml of the tsmon serve there and reload it (SIGHUP), or let anybody read " + channel + "/rings/ in the bucket; --no-probe skips this"
 	}
-	return "check that public_url leads to the store, and that a server runs there; `tsmon manifest validate " + plan.URL + "` looks again, --no-probe skips this"
+	return "check that public_url leads to the store, and that a server runs there; `tsmon manifest validate " + address + "` looks again, --no-probe skips this"
 }
 
-// sights are the manifest of a channel and, for each version in its rings, the ring that changed
-// last.
-func (in Inspector) sights(plan *Plan) []sight {
-	all := []sight{{plan.URL, plan.head.Render(in.p.PublicURL), false}}
-	if !in.p.Policies[plan.Channel].Rings {
-		return all
-	}
+// sights returns the manifest of a channel and, for each version in its rings, the manifest of the
+// ring that changed last.
+func (in Inspector) sights(log *channels.Log) []channels.View {
+	views := log.Views(in.p.Policies[log.Channel].Rings)
 	newest := map[string]channels.View{}
-	for _, v := range plan.log.Views(true) {
+	for _, v := range views {
 		if _, _, ok := channels.RingIn(v.Key); ok && v.Sequence > newest[v.Version()].Sequence {
 			newest[v.Version()] = v
 		}
 	}
+	all := views[:1:1]
 	for _, version := range slices.Sorted(maps.Keys(newest)) {
-		v := newest[version]
-		all = append(all, sight{in.p.PublicURL + "/" + v.Key, v.Render(in.p.PublicURL), true})
+		all = append(all, newest[version])
 	}
 	return all
 }

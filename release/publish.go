@@ -160,15 +160,18 @@ func (w publishing) readBundles(ctx context.Context) ([]bundle.Contents, error) 
 		return nil, nil
 	}
 	w.step("reading bundles: %d", len(w.o.Bundles))
-	reader := bundle.Reader{Version: w.o.Version, Keys: w.Keys, Now: w.Now, Transferred: w.Transferred,
-		Unlock: func() (signing.PrivateKey, error) {
-			key, err := w.o.Unlock()
-			if err == nil {
-				err = w.pl.trusted(key)
-			}
-			return key, err
-		}}
+	reader := bundle.Reader{Version: w.o.Version, Keys: w.Keys, Now: w.Now, Transferred: w.Transferred, Unlock: w.unlock}
 	return reader.Read(ctx, w.o.Bundles)
+}
+
+// unlock opens the private key, and refuses one whose signatures clients would refuse.
+func (w publishing) unlock() (signing.PrivateKey, error) {
+	key, err := w.o.Unlock()
+	if err == nil && !w.Keys.Trusts(key.Public()) {
+		err = &Refusal{Cause: signing.ErrUntrustedKey, Text: "the private key " + key.Public().ID() + " is not among trusted_keys",
+			Mend: "sign with a key that installed applications trust, or add its public key to trusted_keys"}
+	}
+	return key, err
 }
 
 // recheck verifies a release in the store that is published again. If no channel showed it, and
@@ -231,17 +234,6 @@ func (w publishing) settleAll(ctx context.Context, bundles []library.Stored) ([]
 	return bundles, nil
 }
 
-// checkPublish judges what can be judged before anything is read.
-func (p planner) checkPublish(o PublishOptions) error {
-	if _, err := bundle.ParseVersion(o.Version); err != nil {
-		return err
-	}
-	if err := p.checkContents(o); err != nil {
-		return err
-	}
-	return checkRollout(o.Rollout)
-}
-
 // mayPublish refuses a publish that the bundles can't save.
 func (p planner) mayPublish(s *state, o PublishOptions) error {
 	if err := p.forward(s, o.Version, o.Rollout); err != nil {
@@ -258,7 +250,7 @@ func (p planner) mayPublish(s *state, o PublishOptions) error {
 
 // forward refuses a version that doesn't move the channel forward.
 func (p planner) forward(s *state, version string, rollout *channels.Rollout) error {
-	v, err := bundle.ParseVersion(version)
+	v, err := manifest.ParseVersion(version)
 	if err != nil {
 		return err
 	}
@@ -273,13 +265,11 @@ func (p planner) forward(s *state, version string, rollout *channels.Rollout) er
 	if before == nil {
 		return err
 	}
-	newest := before.Version
+	newest := before.Version.String()
 	if head != nil {
-		if newest, err = manifest.ParseVersion(head.Newest()); err != nil {
-			return err
-		}
+		newest = head.Newest()
 	}
-	order := v.Compare(newest)
+	order := library.CompareVersions(version, newest)
 	if order < 0 {
 		return refuse(ErrBelowHead, "publish a higher version; `tsmon release rollback --to` goes back", "%s shows %s, above %s", s.channel, newest, version)
 	}

@@ -198,7 +198,7 @@ func (in Inspector) Version(ctx context.Context, version string, rules *bundle.R
 		return nil, library.NotInStore(version)
 	}
 	for channel := range in.p.Policies {
-		missing, err := st.missing(planner{policies: in.p.Policies}, channel, rules)
+		missing, err := st.missing(newPlanner(in.p), channel, rules)
 		if err != nil {
 			return nil, err
 		}

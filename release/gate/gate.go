@@ -148,9 +148,8 @@ func (m Move) had(key string) bool {
 // keys and was not rolled back; empty if there is none.
 func (m Move) covering(keys []string) string {
 	for _, e := range slices.Backward(m.Log.Entries) {
-		version, err := manifest.ParseVersion(e.Version)
 		lacks := func(key string) bool { return !slices.Contains(e.Targets, key) }
-		if err == nil && m.Before != nil && version.Compare(m.Before.Version) < 0 && m.Log.RolledBack(e.Version) == nil && !slices.ContainsFunc(keys, lacks) {
+		if m.Before != nil && library.CompareVersions(e.Version, m.Before.Version.String()) < 0 && m.Log.RolledBack(e.Version) == nil && !slices.ContainsFunc(keys, lacks) {
 			return e.Version
 		}
 	}
