@@ -72,3 +72,9 @@ func ParseVersion(text string) (manifest.Version, error) {
 	}
 	return v, err
 }
+
+// IsVersion reports whether a text is a version that may be published.
+func IsVersion(text string) bool {
+	_, err := manifest.ParseVersion(text)
+	return err == nil
+}

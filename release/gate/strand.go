@@ -23,12 +23,12 @@ type VersionRange struct{ First, Last string }
 func ParseVersionRange(text string) (VersionRange, error) {
 	var found []VersionRange
 	for i := range text {
-		if text[i] == '-' && isVersion(text[:i]) && isVersion(text[i+1:]) {
+		if text[i] == '-' && bundle.IsVersion(text[:i]) && bundle.IsVersion(text[i+1:]) {
 			found = append(found, VersionRange{text[:i], text[i+1:]})
 		}
 	}
 	switch {
-	case len(found) == 0 && isVersion(text):
+	case len(found) == 0 && bundle.IsVersion(text):
 		return VersionRange{text, text}, nil
 	case len(found) != 1:
 		return VersionRange{}, fmt.Errorf("%w: %.300q is not like 1.0.0-1.2.0", manifest.ErrVersion, text)
@@ -36,11 +36,6 @@ func ParseVersionRange(text string) (VersionRange, error) {
 		return VersionRange{}, fmt.Errorf("%w: the range %s begins above its end", manifest.ErrVersion, text)
 	}
 	return found[0], nil
-}
-
-func isVersion(text string) bool {
-	_, err := manifest.ParseVersion(text)
-	return err == nil
 }
 
 // String writes the range as ParseVersionRange reads it.
