@@ -36,7 +36,7 @@ func (p *Publisher) finish(ctx context.Context, plan *Plan, o Options) (*Plan, e
 			return nil, err
 		}
 	}
-	if plan.Entry == nil && plan.log != nil && len(plan.seen) > 0 {
+	if plan.Entry == nil {
 		if behind, err := p.Repository().Behind(plan.log, plan.seen); err == nil && len(behind) > 0 {
 			plan.Rendered, plan.Changed = behind, true
 		}

@@ -273,8 +273,7 @@ func (p planner) move(s *state, m gate.Move) gate.Move {
 }
 
 // others returns the channels that could be read, without that of s, sorted by name.
-func (v view) others(s *state) []gate.Channel {
-	var others []gate.Channel
+func (v view) others(s *state) (others []gate.Channel) {
 	for _, name := range slices.Sorted(maps.Keys(v)) {
 		if other := v[name]; name != s.channel && other.err == nil {
 			others = append(others, gate.Channel{Log: other.log, Fleet: other.clients})

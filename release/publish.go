@@ -84,10 +84,7 @@ func (p *Publisher) Publish(ctx context.Context, o PublishOptions) (*Plan, error
 func (w publishing) plan(ctx context.Context) (*Plan, error) {
 	st, err := w.Inspector().lookAtStage(ctx, w.o.Version)
 	s := st.view[w.o.Channel]
-	if s != nil && s.err != nil {
-		return nil, s.err
-	}
-	if err != nil {
+	if err := cmp.Or(s.err, err); err != nil {
 		return nil, err
 	}
 	w.st = st

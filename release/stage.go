@@ -79,7 +79,7 @@ func (st *stage) take(o *PublishOptions) ([]library.Stored, error) {
 		return nil, refuse(library.ErrNoRelease, "name the bundles to publish, or stage them first with `tsmon release stage --version "+o.Version+"`", "nothing is staged of %s", o.Version)
 	}
 	for _, b := range all {
-		o.Bundles = append(o.Bundles, bundle.Bundle{Name: b.Name, Type: b.Type, Keys: b.Keys, Downloads: b.Downloads, Size: b.Size, Also: !b.Updates()})
+		o.Bundles = append(o.Bundles, bundle.Bundle{Keys: b.Keys})
 	}
 	if o.Notes == "" && st.Shown == "" {
 		o.Notes, err = notesOf(o.Version, st.open(nil))

@@ -169,9 +169,6 @@ func (w *staging) change(ctx context.Context, ours *library.Staged) (bool, error
 // putAll uploads the bundles of the targets that change, then records them in staged/. The error
 // wraps library.ErrRaced if somebody else has changed one of them.
 func (w *staging) putAll(ctx context.Context, ours map[string]*library.Staged, contents []bundle.Contents) error {
-	if len(ours) == 0 {
-		return nil
-	}
 	releases := w.Library()
 	_, files := storedOf(contents)
 	var fresh []library.Stored

@@ -77,7 +77,7 @@ func (p planner) rollback(v view, s *state, o RollbackOptions) (change, error) {
 	head := s.log.Head()
 	c := p.changeTo(version, channels.Rollback, o.Options)
 	c.from = head.Newest()
-	c.warnings = p.elsewhere(v, s, version)
+	c.warnings = v.elsewhere(s, version)
 	if head.WentBack() && head.Version == version {
 		c.warnings = append(c.warnings, fmt.Sprintf("%s was rolled back to %s before, by %s: %s", s.channel, version, head.Who, head.Why))
 	}
@@ -93,26 +93,24 @@ func rollbackTarget(log *channels.Log, o RollbackOptions) (string, error) {
 		return "", refuse(ErrNoTarget, "`tsmon channel log "+log.Channel+"` shows what it had", "%s never showed %s", log.Channel, o.To)
 	case o.To != "":
 		return o.To, nil
-	case head.Rollout != nil:
-		return head.Version, nil // which the other clients have
-	case head.WentBack() && head.Why == o.Why:
-		return head.Version, nil // the same command again
+	case head.Rollout != nil, head.WentBack() && head.Why == o.Why:
+		return head.Version, nil // which the other clients have, or the same command went back to
 	case head.WentBack():
-		return "", wentBack(head, log.Channel) // two people may be rolling back the same release
+		return "", wentBack(head) // two people may be rolling back the same release
 	}
 	return previous(log)
 }
 
-func wentBack(head *channels.Entry, channel string) error {
-	return refuse(ErrRolledBack, "`tsmon release rollback --channel "+channel+" --to VERSION --reason TEXT` goes further back", "%s went back to %s already, by %s: %s", channel, head.Version, head.Who, head.Why)
+func wentBack(e *channels.Entry) error {
+	return refuse(ErrRolledBack, "`tsmon release rollback --channel "+e.Channel+" --to VERSION --reason TEXT` goes further back", "%s went back to %s already, by %s: %s", e.Channel, e.Version, e.Who, e.Why)
 }
 
 // previous returns the version that stood before the one that a channel shows.
 func previous(log *channels.Log) (string, error) {
-	head, standing := log.Head(), log.Standing()
-	for i := len(standing) - 2; i >= 0; i-- {
-		if standing[i].Version != head.Version {
-			return standing[i].Version, nil
+	head := log.Head()
+	for _, e := range slices.Backward(log.Standing()) {
+		if e.Version != head.Version {
+			return e.Version, nil
 		}
 	}
 	return "", refuse(ErrNoTarget, "publish a fixed build with a higher version", "%s is the first release of %s", head.Version, log.Channel)
@@ -127,18 +125,13 @@ func needsReason(o Options, what string) error {
 
 // elsewhere warns of other channels that show the release which a channel leaves for a
 // lower one.
-func (p planner) elsewhere(v view, s *state, to string) []string {
+func (v view) elsewhere(s *state, to string) []string {
 	var warnings []string
 	left := s.log.Head().Newest()
-	if library.CompareVersions(to, left) >= 0 {
-		return nil
-	}
-	for _, name := range p.channels() {
-		other := v[name]
-		if name == s.channel || other.err != nil || other.log.Head() == nil || other.log.Head().Version != left {
-			continue
+	for _, other := range v.others(s) {
+		if head := other.Log.Head(); head != nil && head.Version == left && library.CompareVersions(to, left) < 0 {
+			warnings = append(warnings, fmt.Sprintf("%s shows %s too: `tsmon release rollback --channel %s --reason TEXT` takes it back there", head.Channel, left, head.Channel))
 		}
-		warnings = append(warnings, fmt.Sprintf("%s shows %s too: `tsmon release rollback --channel %s --reason TEXT` takes it back there", name, left, name))
 	}
 	return warnings
 }
@@ -246,21 +239,21 @@ func (p planner) pause(v view, s *state, o Options) (change, error) {
 	now := p.now.UTC().Truncate(time.Second)
 	if head.Rollout != nil {
 		c := change{Move: gate.Move{Action: channels.Pause, Release: head.Release, Standing: true},
-			from: head.Newest(), why: o.Why, rollout: head.Rollout, warnings: p.elsewhere(v, s, head.Version)}
+			from: head.Newest(), why: o.Why, rollout: head.Rollout, warnings: v.elsewhere(s, head.Version)}
 		if head.Rollout.Paused.IsZero() {
 			c.rollout = head.Rollout.Pause(now)
 		}
 		return c, nil
 	}
 	if last := s.log.Decided(); last.WentBack() {
-		return change{}, wentBack(last, s.channel)
+		return change{}, wentBack(last)
 	}
 	version, err := previous(s.log)
 	if err != nil {
 		return change{}, err
 	}
 	c := p.changeTo(version, channels.Pause, o)
-	c.from, c.warnings = head.Version, p.elsewhere(v, s, version)
+	c.from, c.warnings = head.Version, v.elsewhere(s, version)
 	c.AllowUnbound, c.StrandAll, c.mayLose = true, true, true // a bad release is worse than none
 	c.rollout = &channels.Rollout{ID: s.channel + "/" + strconv.FormatUint(head.Sequence+1, 10), Version: head.Version,
 		Steps: []int{100}, Percent: 100, Since: now, Paused: now, Release: head.Release}

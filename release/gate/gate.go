@@ -4,6 +4,7 @@
 package gate
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -67,18 +68,14 @@ type Channel struct {
 // takes updates away from clients, or gives them what they can't install. It only warns about
 // clients that may exist, or were given up on purpose.
 func (m Move) Judge(entry *channels.Entry) (reach []Reach, warnings []string, err error) {
-	if m.Standing {
-		reach, err = m.replay(entry)
+	if !m.Standing {
+		if err := cmp.Or(m.Covers(), m.sound()); err != nil {
+			return nil, nil, err
+		}
+	}
+	reach, err = m.replay(entry)
+	if err != nil || m.Standing {
 		return reach, nil, err
-	}
-	if err = m.Covers(); err == nil {
-		err = m.sound()
-	}
-	if err == nil {
-		reach, err = m.replay(entry)
-	}
-	if err != nil {
-		return nil, nil, err
 	}
 	misfits, err := m.misfits(reach)
 	if err != nil {
