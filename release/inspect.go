@@ -134,12 +134,12 @@ func (in Inspector) Replay(log *channels.Log, sequence uint64) ([]gate.Reach, er
 		Targets: policy.Targets, Rings: policy.Rings, ReadsManifest: policy.ReadsManifest, Downgrades: policy.AllowDowngrades, AllowUnbound: true}.Past(entry)
 }
 
-// logs are those that could be read.
+// logs returns the logs that could be read, sorted by channel.
 func (v view) logs() []*channels.Log {
 	var logs []*channels.Log
-	for _, s := range v {
-		if s.err == nil {
-			logs = append(logs, s.log)
+	for _, name := range slices.Sorted(maps.Keys(v)) {
+		if v[name].err == nil {
+			logs = append(logs, v[name].log)
 		}
 	}
 	return logs
@@ -151,20 +151,18 @@ func (v view) resting(s *state, version string, now time.Time) error {
 		return nil
 	}
 	var by *channels.Entry
-	in, shown := "", s.channel
-	for _, name := range slices.Sorted(maps.Keys(v)) {
-		if log := v[name].log; v[name].err == nil {
-			if e := log.PrunedBy(version); e != nil && e.Action == channels.Prune && now.Sub(e.When) < upkeep.Rest {
-				by, in = e, name
-			}
-			if log.Shown(version) && !s.log.Shown(version) {
-				shown = name
-			}
+	shown := s.channel
+	for _, log := range v.logs() {
+		if e := log.PrunedBy(version); e != nil && e.Action == channels.Prune && now.Sub(e.When) < upkeep.Rest {
+			by = e
+		}
+		if log.Shown(version) && !s.log.Shown(version) {
+			shown = log.Channel
 		}
 	}
 	if by == nil {
 		return nil
 	}
 	return refuse(ErrPruning, "from "+by.When.Add(upkeep.Rest).UTC().Format("15:04:05")+" UTC on, `tsmon channel repair "+shown+" --bundle FILE` puts back what is gone, FILE with its bytes; then run the same command again",
-		"entry %d of %s by %s prunes %s", by.Sequence, in, by.Who, version)
+		"entry %d of %s by %s prunes %s", by.Sequence, by.Channel, by.Who, version)
 }

@@ -30,11 +30,8 @@ func (p *Publisher) Appoint(ctx context.Context, o Options, along ...string) (*P
 	bare.Policies[o.Channel] = policy
 	v := bare.Inspector().look(ctx)
 	s := v[o.Channel]
-	if s.err == nil {
-		s.err = s.shows()
-	}
-	if s.err != nil {
-		return nil, s.err
+	if err := s.shows(); err != nil {
+		return nil, err
 	}
 	var bareOnes []string
 	for _, name := range pl.channels() {
@@ -96,11 +93,8 @@ func (p *Publisher) Accept(ctx context.Context, channel string, seen channels.Po
 		in.channels.AnyTime = true
 		s = in.look(ctx)[channel]
 	}
-	if s.err == nil {
-		s.err = s.shows()
-	}
-	if s.err != nil {
-		return nil, s.err
+	if err := s.shows(); err != nil {
+		return nil, err
 	}
 	plan := pl.unmoved(s, channels.Accept)
 	lost := s.log.Continues(seen) != nil && !s.log.Accepts(seen)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -362,24 +361,31 @@ func (c *change) take(record *library.Record) {
 // unchanged: the command may be an old job that runs again.
 func (p planner) begin(s *state, c *change, wanted *channels.Rollout) {
 	head := s.log.Head()
-	switch {
-	case head != nil && head.Rollout != nil && head.Rollout.Version == c.version:
-		c.rollout, c.others = head.Rollout, &head.Release
-		c.AllowMissing = slices.Concat(c.AllowMissing, head.Rollout.AllowMissing)
+	if head == nil {
+		return
+	}
+	running := head.Rollout
+	if running != nil && running.Version == c.version {
+		c.rollout, c.others = running, &head.Release
+		c.AllowMissing = slices.Concat(c.AllowMissing, running.AllowMissing)
 		c.warnings = append(c.warnings, fmt.Sprintf("%s is being rolled out already; `tsmon channel rollout %s --percent N` changes that", c.version, s.channel))
 		return
-	case wanted == nil || wanted.Steps[0] == 100 || head.Version == c.version:
-	default:
+	}
+	if wanted != nil && wanted.Steps[0] != 100 && head.Version != c.version {
 		fresh := wanted.Allow(c.AllowMissing).Begin(p.now.UTC().Truncate(time.Second))
-		fresh.ID = s.channel + "/" + strconv.FormatUint(head.Sequence+1, 10)
-		fresh.Version = c.version
+		fresh.ID, fresh.Version = rolloutID(head), c.version
 		c.rollout, c.others = fresh, &head.Release
 		if policy := p.policies[s.channel]; policy.ReadsManifest && !policy.Rings {
 			c.warnings = append(c.warnings, fmt.Sprintf("clients that read %s get nothing of %s before 100 %%: set rings: true for %s, whose applications then read their ring, or have them ask `tsmon serve`",
 				channels.ManifestKey(s.channel), c.version, s.channel))
 		}
 	}
-	if head != nil && head.Rollout != nil {
-		c.warnings = append(c.warnings, fmt.Sprintf("the rollout of %s ends with this", head.Rollout.Version))
+	if running != nil {
+		c.warnings = append(c.warnings, fmt.Sprintf("the rollout of %s ends with this", running.Version))
 	}
+}
+
+// rolloutID returns the ID of a rollout that begins with the entry after head.
+func rolloutID(head *channels.Entry) string {
+	return fmt.Sprintf("%s/%d", head.Channel, head.Sequence+1)
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -18,9 +17,6 @@ func (p planner) promote(v view, s *state, o PromoteOptions) (change, error) {
 	from := v[o.From]
 	if o.From == o.Channel {
 		return change{}, refuse(ErrConfig, "name two channels", "--from and --to are both %s", o.From)
-	}
-	if from.err != nil {
-		return change{}, from.err
 	}
 	version, err := promotable(from, o.Version)
 	if err == nil {
@@ -136,10 +132,10 @@ func (v view) elsewhere(s *state, to string) []string {
 	return warnings
 }
 
-// shows refuses a channel that shows nothing.
+// shows refuses a channel that can't be read, or shows nothing.
 func (s *state) shows() error {
-	if s.log.Head() != nil {
-		return nil
+	if s.err != nil || s.log.Head() != nil {
+		return s.err
 	}
 	return refuse(library.ErrNoRelease, "publish to it first", "%s shows nothing", s.channel)
 }
@@ -255,7 +251,7 @@ func (p planner) pause(v view, s *state, o Options) (change, error) {
 	c := p.changeTo(version, channels.Pause, o)
 	c.from, c.warnings = head.Version, v.elsewhere(s, version)
 	c.AllowUnbound, c.StrandAll, c.mayLose = true, true, true // a bad release is worse than none
-	c.rollout = &channels.Rollout{ID: s.channel + "/" + strconv.FormatUint(head.Sequence+1, 10), Version: head.Version,
+	c.rollout = &channels.Rollout{ID: rolloutID(head), Version: head.Version,
 		Steps: []int{100}, Percent: 100, Since: now, Paused: now, Release: head.Release}
 	return c, nil
 }
