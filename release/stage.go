@@ -57,8 +57,8 @@ func (st *stage) bundles(rules *bundle.Rules) ([]library.Stored, error) {
 	if err != nil || st.Counts == nil {
 		return all, err
 	}
-	stands := func(b library.Stored) bool { return st.Counts.Has(b) && (st.Shown != "" || st.Counts.Signed(b)) }
-	if !slices.ContainsFunc(all, func(b library.Stored) bool { return !stands(b) }) {
+	adds := func(b library.Stored) bool { return !st.Counts.Has(b) || st.Shown == "" && !st.Counts.Signed(b) }
+	if !slices.ContainsFunc(all, adds) {
 		return slices.Clone(st.Counts.Bundles), nil
 	}
 	for _, b := range st.Counts.Bundles {
