@@ -67,7 +67,7 @@ func (m Move) replay(entry *channels.Entry) ([]Reach, error) {
 	}
 	offers.Downgrades = m.Downgrades
 	t := &table{Move: m, offers: offers, verified: map[manifest.Offer]error{}}
-	reach := t.cells(entry)
+	reach := t.cells(log)
 	for i := range reach {
 		if err := t.judge(&reach[i]); err != nil {
 			return reach[:i+1], err
@@ -171,15 +171,15 @@ func (m Move) tolerated(target string) bool {
 	return slices.Contains(m.AllowMissing, target) || !slices.Contains(m.required(), target)
 }
 
-// cells returns every version × target × bundle type × address that the channel's log, its policy
-// or the new entry has, in and out of the rollout, and with allowDowngrades where clients have
-// more than the channel shows.
-func (t *table) cells(entry *channels.Entry) (cells []Reach) {
+// cells returns every version × target × bundle type × address that the log with the new entry or
+// the channel's policy has, in and out of the rollout, and with allowDowngrades where clients
+// have more than the channel shows.
+func (t *table) cells(log *channels.Log) (cells []Reach) {
 	rollouts := []string{""}
-	if entry.Rollout != nil && entry.Rollout.Paused.IsZero() {
+	if r := log.Head().Rollout; r != nil && r.Paused.IsZero() {
 		rollouts = []string{In, Out}
 	}
-	versions, targets := t.known(entry)
+	versions, targets := t.known(log)
 	for _, version := range versions {
 		for _, target := range targets {
 			os, _, _ := strings.Cut(target, "-")
@@ -207,8 +207,8 @@ func (t *table) ask(cells []Reach, client Reach, rollouts []string) []Reach {
 	return cells
 }
 
-// known returns the versions and targets that clients of the channel have, in order.
-func (m Move) known(entry *channels.Entry) (versions, targets []string) {
+// known returns the versions and targets that clients of a channel with a log have, in order.
+func (m Move) known(log *channels.Log) (versions, targets []string) {
 	on := map[string]bool{}
 	add := func(keys []string) {
 		for _, key := range keys {
@@ -218,12 +218,11 @@ func (m Move) known(entry *channels.Entry) (versions, targets []string) {
 		}
 	}
 	add(m.required())
-	after := &channels.Log{Entries: append(slices.Clip(m.Log.Entries), *entry)}
-	versions = Installed(after, m.Fleet)
+	versions = Installed(log, m.Fleet)
 	if m.Before != nil { // perhaps put there by other means
 		versions = append(versions, m.Before.Version.String())
 	}
-	for _, e := range after.Entries {
+	for _, e := range log.Entries {
 		add(e.Targets)
 		if e.Rollout != nil {
 			add(slices.Collect(maps.Keys(e.Rollout.Release.Platforms)))
