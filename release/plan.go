@@ -188,11 +188,9 @@ type change struct {
 	halted   bool // a guard decided it
 }
 
-// retreats reports whether a change must not wait for a channel to be repaired: it takes a bad
-// release out of the way, or follows.
-func (c change) retreats() bool {
-	return c.Action == channels.Rollback || c.Action == channels.Pause || c.Action == channels.Follow
-}
+// urgent are the actions that don't wait for a channel to be repaired: they take a bad release
+// out of the way, or follow.
+var urgent = []channels.Action{channels.Rollback, channels.Pause, channels.Follow}
 
 // next returns the log entry of a change.
 func (p planner) next(s *state, c change) channels.Entry {
@@ -252,7 +250,7 @@ func (p planner) plan(v view, s *state, c change) (*Plan, error) {
 	switch {
 	case c.Unchanged:
 		plan.Action, plan.Sequence = head.Action, head.Sequence
-	case s.ahead != nil && !c.retreats():
+	case s.ahead != nil && !slices.Contains(urgent, c.Action):
 		return nil, s.ahead
 	default:
 		plan.Changed, plan.Entry, plan.head = true, &entry, &entry
