@@ -221,8 +221,9 @@ func (p planner) plan(v view, s *state, c change) (*Plan, error) {
 		}
 	}
 	plan := newPlan(p.publicURL, s.log, &entry)
-	plan.Version, plan.Bundles, plan.Unbound, plan.Warnings, plan.Rings = c.Release.Version, c.bundles, c.Manifest.Unbound(), c.warnings, c.Rings
-	plan.Rollout, plan.why, plan.strand, plan.seen = ShareOf(c.rollout, c.Rings), c.why, c.Strand, s.seen
+	plan.Version, plan.Bundles, plan.Warnings = c.Release.Version, c.bundles, c.warnings
+	plan.Unbound, plan.Rollout, plan.Rings = c.Manifest.Unbound(), ShareOf(c.rollout, c.Rings), c.Rings
+	plan.why, plan.strand, plan.seen = c.why, c.Strand, s.seen
 	if len(plan.Unbound) > 0 && !showsUnbound(p.policies, s.channel) {
 		plan.Warnings = append(plan.Warnings, "`tsmon serve` shows signatures that name no version only with allow_unbound: true for "+s.channel+" in its tsmon.yaml")
 	}
@@ -233,7 +234,8 @@ func (p planner) plan(v view, s *state, c change) (*Plan, error) {
 		plan.Previous = c.Before.Version.String()
 	}
 	head := s.log.Head()
-	c.Unchanged, c.Others = head != nil && head.Release.Equal(&entry.Release) && head.Rollout.Alike(entry.Rollout), v.others(s)
+	c.Unchanged = head != nil && head.Release.Equal(&entry.Release) && head.Rollout.Alike(entry.Rollout)
+	c.Others = v.others(s)
 	if !c.Unchanged && s.log.Fed() {
 		return nil, upkeep.Fed(s.channel)
 	}
