@@ -104,11 +104,10 @@ func (m Move) mendMissing(missing []string) string {
 	keys, version := strings.Join(missing, ","), m.Manifest.Version
 	switch {
 	case m.Action == channels.Rollback:
-		instead := ""
 		if other := m.covering(missing); other != "" {
-			instead = "--to " + other + " instead, which has that, or "
+			return "say --to " + other + " instead, which has that, or --allow-missing " + keys + " to leave those clients without updates until a release has that again"
 		}
-		return "say " + instead + "--allow-missing " + keys + " to leave those clients without updates until a release has that again"
+		return "say --allow-missing " + keys + " to leave those clients without updates until a release has that again"
 	case m.Action != channels.Publish:
 		return "publish a higher version that has that, or say --allow-missing " + keys + " to leave those clients without updates"
 	case m.Staged && slices.ContainsFunc(missing, m.requires):
