@@ -239,6 +239,12 @@ func (s said) begins(subject string, now bool) bool {
 	return s.news(subject, "so")
 }
 
+// turns is begins, and also reports whether what was so has ended.
+func (s said) turns(subject string, now bool) (began, ended bool) {
+	before := s[subject] != ""
+	return s.begins(subject, now), before && !now
+}
+
 // fails is news for what fails or not; the end of a context is no failure.
 func (s said) fails(subject string, err error) bool {
 	return s.begins(subject, err != nil) && !errors.Is(err, context.Canceled)
