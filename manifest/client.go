@@ -68,28 +68,22 @@ func ParseResponse(body []byte) (*Response, error) {
 		s.expect(err == nil, "pub_date %q is not RFC 3339", date)
 	}
 	r.parseOurs(root)
-	platforms := root.last("platforms")
-	if platforms == nil || platforms.isNull() {
+	if platforms := root.last("platforms"); platforms == nil || platforms.isNull() {
 		r.Dynamic = s.platform(root)
-		return s.result(r)
+	} else { // the static form wins, but does not excuse a bad url or signature beside it
+		s.url(root)
+		s.text(root, "signature")
+		r.Platforms = s.platforms(platforms)
 	}
-	// The static form wins, but does not excuse a bad url or signature beside it.
-	s.url(root)
-	s.text(root, "signature")
-	r.Platforms = s.platforms(platforms)
-	return s.result(r)
-}
-
-// shape reads members as the updater's deserializer does. After the first deviation,
-// which it keeps, it returns zero values.
-type shape struct{ err error }
-
-func (s *shape) result(r *Response) (*Response, error) {
 	if s.err != nil {
 		return nil, s.err
 	}
 	return r, nil
 }
+
+// shape reads members as the updater's deserializer does. After the first deviation,
+// which it keeps, it returns zero values.
+type shape struct{ err error }
 
 func (s *shape) expect(ok bool, format string, args ...any) bool {
 	if !ok && s.err == nil {
