@@ -294,12 +294,9 @@ func (o *Offer) Verifier(keys signing.Keyring, requireVersion bool) (*signing.Ve
 // Unbound returns the platform keys whose signatures name no version. Applications
 // that require a signed version refuse those.
 func (m *Manifest) Unbound() []string {
-	var keys []string
-	for _, key := range m.Keys() {
+	return slices.DeleteFunc(m.Keys(), func(key string) bool {
 		sig, err := signing.ParseSignature(m.Platforms[key].Signature)
-		if _, bound := sig.Version(); err == nil && !bound {
-			keys = append(keys, key)
-		}
-	}
-	return keys
+		_, bound := sig.Version()
+		return err != nil || bound
+	})
 }

@@ -24,7 +24,6 @@ type Guard struct {
 	Networks int
 }
 
-// maxNetworks bounds Guard.Networks.
 const maxNetworks = 1000
 
 // Check returns an error unless Failures is from 0 to 100 and Networks from 1 to 1000.

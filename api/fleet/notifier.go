@@ -110,7 +110,6 @@ func (n *Notifier) Start(ctx context.Context) {
 // sent by another server, or the next time one starts.
 func (n *Notifier) Close() { n.close() }
 
-// round queues new messages and sends those that are due.
 func (n *Notifier) round(ctx context.Context) {
 	queued, err := n.queue(ctx)
 	if age := n.Now().Sub(n.looked); err == nil && (queued || age < 0 || age >= claimEvery) {
@@ -187,7 +186,6 @@ func (n *Notifier) queueMoves(ctx context.Context, channel string, told record.T
 	return room, nil
 }
 
-// messagesOf returns notices as they are sent.
 func messagesOf(notices []Notice) []record.Message {
 	messages := make([]record.Message, len(notices))
 	for i, n := range notices {

@@ -89,7 +89,6 @@ func NewBoard(o Options) *Board {
 	return b
 }
 
-// raised is what is wrong with one object.
 type raised struct {
 	etag, kind string
 	cause      string
