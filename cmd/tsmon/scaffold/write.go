@@ -2,6 +2,7 @@ package scaffold
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,11 +11,13 @@ import (
 	"slices"
 	"strings"
 
+	"tsmon/cmd/tsmon/cli"
 	"tsmon/cmd/tsmon/config"
+	"tsmon/store/durable"
 )
 
 // compare lists settings that keep clients from their updates, and the remaining tasks.
-func (p *plan) compare() error {
+func (p *plan) compare(context.Context) error {
 	r := p.report
 	r.Findings = append(r.Findings, p.project.Check(p.config.PublicURL, p.config.ChannelNames())...)
 	if len(p.keys) > 1 {
@@ -102,7 +105,7 @@ func (p *plan) compareTargets() {
 }
 
 // write writes all files, or none if one may not be replaced.
-func (p *plan) write() error {
+func (p *plan) write(context.Context) error {
 	var changed []File
 	var replaced []string
 	for _, f := range p.files {
@@ -132,7 +135,7 @@ func (p *plan) write() error {
 		if err := os.MkdirAll(filepath.Dir(f.Path), 0o755); err != nil {
 			return err
 		}
-		if err := p.env.Write(f.Path, f.Content); err != nil {
+		if err := durable.Replace(f.Path, 0o644, f.Content); err != nil {
 			return err
 		}
 	}
@@ -159,8 +162,8 @@ func (p *plan) consent(replaced []string) error {
 		return nil
 	}
 	names := strings.Join(replaced, ", ")
-	if p.env.Ask != nil {
-		answer, err := p.env.Ask("Replace " + names + "? [y/N] ")
+	if p.ask != nil {
+		answer, err := p.ask("Replace " + names + "? [y/N] ")
 		if err != nil {
 			return err
 		}
@@ -168,5 +171,5 @@ func (p *plan) consent(replaced []string) error {
 			return nil
 		}
 	}
-	return &Error{Err: fmt.Errorf("%s would be replaced; nothing was written", names), Hint: "--dry-run shows the new content, --force replaces", Refused: true}
+	return cli.WithHint(cli.Refuse(fmt.Errorf("%s would be replaced; nothing was written", names)), "--dry-run shows the new content, --force replaces")
 }
