@@ -142,10 +142,6 @@ func installs(name string) bool {
 	return slices.Contains([]string{".exe", ".msi", ".deb", ".rpm", ".appimage"}, strings.ToLower(filepath.Ext(name)))
 }
 
-func allAlso(bundles []Bundle) bool {
-	return !slices.ContainsFunc(bundles, func(b Bundle) bool { return !b.Also })
-}
-
 // preference is the order in which types serve a target's plain key.
 var preference = []string{"dmg", "pkg", "nsis", "msi", "msix", "appimage", "deb", "rpm"}
 
@@ -194,33 +190,23 @@ func assignDownloads(files []Bundle) {
 			updates[key] = files[i].Type
 		}
 	}
-	for key := range maps.Clone(byKey) {
+	// place orders the types of a target by how well they serve its plain key.
+	place := func(key string) int {
 		target, kind, _ := splitDownload(key)
-		if kind == "" {
-			continue
+		ordered := append([]string{updates[target]}, preference...)
+		if i := slices.Index(ordered, kind); i >= 0 {
+			return i
 		}
-		for _, each := range append([]string{updates[target]}, append(slices.Clone(preference), typesOf(byKey, target)...)...) {
-			if b := byKey[target+"-"+each]; b != nil && each != "" {
-				take(target, b)
-				break
-			}
+		return len(ordered)
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(byKey), func(a, b string) int { return cmp.Or(place(a)-place(b), cmp.Compare(a, b)) }) {
+		if target, kind, _ := splitDownload(key); kind != "" {
+			take(target, byKey[key])
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(byKey)) {
 		byKey[key].Downloads = append(byKey[key].Downloads, key)
 	}
-}
-
-// typesOf returns the types that a target has files of, sorted.
-func typesOf(byKey map[string]*Bundle, target string) []string {
-	var kinds []string
-	for key := range byKey {
-		if kind, ok := strings.CutPrefix(key, target+"-"); ok {
-			kinds = append(kinds, kind)
-		}
-	}
-	slices.Sort(kinds)
-	return kinds
 }
 
 // rank orders false before true.

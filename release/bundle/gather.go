@@ -63,7 +63,7 @@ func Gather(version string, paths, explicit, also []string, rules *Rules) (bundl
 			return nil, nil, err
 		}
 	}
-	if len(g.bundles) == 0 || len(also) == 0 && allAlso(g.bundles) {
+	if len(g.bundles) == 0 || len(also) == 0 && !slices.ContainsFunc(g.bundles, func(b Bundle) bool { return !b.Also }) {
 		return nil, g.skipped, Refuse(ErrBundles, "name the bundles, or the folder that the bundler wrote them to; "+mendExplicit,
 			"no bundle of version %s in %s%s", version, strings.Join(paths, ", "), g.why())
 	}
