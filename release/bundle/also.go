@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"path/filepath"
 	"regexp"
@@ -96,24 +95,6 @@ func systemIn(stem string) string {
 		}
 	}
 	return ""
-}
-
-// firstInstall adds a disk image or the like that a folder holds.
-func (g *gatherer) firstInstall(path string, d fs.DirEntry) error {
-	kind := recognizeOther(path)
-	switch {
-	case strings.HasPrefix(d.Name(), "rw."): // what a build left that was interrupted
-		g.skip("%s is an unfinished disk image", path)
-	case !d.Type().IsRegular():
-		g.skip("%s is not a regular file", path)
-	case kind.Target == "":
-		g.skip("%s does not name its architecture; --also KEY=FILE says it", path)
-	case kind.Version != "" && kind.Version != g.version:
-		g.skip("%s is named version %s", path, kind.Version)
-	default:
-		return g.add(Bundle{Path: path, Name: d.Name(), Target: kind.Target, Type: kind.Type, Also: true, kind: kind})
-	}
-	return nil
 }
 
 // also adds a file that --also names.
