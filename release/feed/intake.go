@@ -17,6 +17,7 @@ import (
 	"tsmon/channels/fault"
 	"tsmon/manifest"
 	"tsmon/release"
+	"tsmon/release/bundle"
 	"tsmon/release/library"
 	"tsmon/signing"
 )
@@ -327,9 +328,9 @@ func (in *intake) receive(ctx context.Context, b piece, r io.Reader) error {
 	key := library.BundleKey(b.version, b.Name)
 	var err error
 	if in.dry {
-		_, err = io.Copy(io.Discard, b.Checked(counted{r, key, b.Size, in.Transferred}))
+		_, err = io.Copy(io.Discard, b.Checked(bundle.Counted(r, key, b.Size, in.Transferred)))
 	} else {
-		err = in.Library().Receive(ctx, b.version, b.Stored, counted{r, key, b.Size, in.Uploaded}, in.releases[b.version].unbound)
+		err = in.Library().Receive(ctx, b.version, b.Stored, bundle.Counted(r, key, b.Size, in.Uploaded), in.releases[b.version].unbound)
 	}
 	if err != nil {
 		return err
