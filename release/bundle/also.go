@@ -174,11 +174,11 @@ func assignDownloads(files []Bundle) {
 	// place orders the types of a target by how well they serve its plain key.
 	place := func(key string) int {
 		target, kind, _ := splitDownload(key)
-		ordered := append([]string{updates[target]}, preference...)
-		if i := slices.Index(ordered, kind); i >= 0 {
+		types := append([]string{updates[target]}, preference...)
+		if i := slices.Index(types, kind); i >= 0 {
 			return i
 		}
-		return len(ordered)
+		return len(types)
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(byKey), func(a, b string) int { return cmp.Or(place(a)-place(b), cmp.Compare(a, b)) }) {
 		if target, kind, _ := splitDownload(key); kind != "" {

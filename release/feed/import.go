@@ -53,9 +53,9 @@ type importing struct {
 	spoiled []string // keys of bundles with other bytes
 }
 
-const damagedMend = "copy it again, or export it again, and compare the checksums of both copies"
-
-func unread(err error) error { return &release.Refusal{Cause: err, Mend: damagedMend} }
+func unread(err error) error {
+	return &release.Refusal{Cause: err, Mend: "copy it again, or export it again, and compare the checksums of both copies"}
+}
 
 // unread adds to an error what a damaged file lacks, if that is known.
 func (im *importing) unread(err error) error {
