@@ -1,9 +1,7 @@
 package scaffold
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"os"
 	"reflect"
 	"strings"
@@ -15,12 +13,12 @@ import (
 
 // existing reads an existing tsmon.yaml. It changes only storage and public_url, if others were
 // chosen.
-func (p *plan) existing(ctx context.Context) error {
+func (p *plan) existing() error {
 	var err error
-	if p.config, err = config.Load(p.file, nil); err != nil {
-		return mistake(err, "correct the file, or remove it to let init write it again")
+	if p.config, err = config.Load(p.env.ConfigFile, nil); err != nil {
+		return &Error{Err: err, Hint: "correct the file, or remove it to let init write it again"}
 	}
-	before, err := os.ReadFile(p.file)
+	before, err := os.ReadFile(p.env.ConfigFile)
 	if err != nil {
 		return err
 	}
@@ -30,13 +28,13 @@ func (p *plan) existing(ctx context.Context) error {
 			continue
 		}
 		if content, err = withSetting(content, name, value); err != nil {
-			return mistake(fmt.Errorf("%s: %s can't be changed there: %w", p.file, name, err), "write "+name+": "+value+" into "+p.file)
+			return mistake("write "+name+": "+value+" into "+p.env.ConfigFile, "%s: %s can't be changed there: %w", p.env.ConfigFile, name, err)
 		}
 	}
 	if string(content) == string(before) {
-		p.report.Files = append(p.report.Files, Written{Path: p.file, Action: Keep})
+		p.report.Files = append(p.report.Files, Written{Path: p.env.ConfigFile, Action: Keep})
 	} else {
-		changed, err := p.add(ctx, content)
+		changed, err := p.addConfig(content)
 		if err != nil {
 			return err
 		}
