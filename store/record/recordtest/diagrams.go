@@ -126,17 +126,8 @@ func saveForeignObjects(t *testing.T, s record.Store) {
 	before, other := read(t, s, schema, mine), read(t, s, schema, theirs)
 	for kind, foreign := range other.All() {
 		d := record.Diagram{ID: mine, Title: "stolen", Objects: record.Objects{Lines: drawing(2, "new")}}
-		var deleted record.Deleted
-		switch kind {
-		case record.Line:
-			deleted.Lines = []int64{before.Lines[0].ID, foreign.ID}
-		case record.Image:
-			deleted.Images = []int64{foreign.ID}
-		case record.Text:
-			deleted.Texts = []int64{foreign.ID}
-		default:
-			deleted.Polylines = []int64{foreign.ID}
-		}
+		deleted := record.Deleted{Lines: []int64{before.Lines[0].ID}}
+		deleted.Add(kind, foreign.ID)
 		_, err := s.SaveDiagram(t.Context(), schema, d, deleted)
 		conflict(t, err, kind, foreign.ID)
 

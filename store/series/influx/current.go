@@ -14,7 +14,7 @@ func (s *Store) Current(ctx context.Context, database string, wants []series.Wan
 	if err := series.ValidWants(wants); err != nil {
 		return nil, err
 	}
-	err = s.call(ctx, "current values of", database, func() (err error) {
+	err = s.call(ctx, "read current values of", database, func() (err error) {
 		values, err = s.values(ctx, database, wants)
 		return err
 	})

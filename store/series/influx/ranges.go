@@ -16,7 +16,7 @@ func (s *Store) Series(ctx context.Context, database string, ranges []series.Ran
 	if err := series.ValidRanges(ranges); err != nil {
 		return nil, err
 	}
-	err = s.call(ctx, "series of", database, func() (err error) {
+	err = s.call(ctx, "read series of", database, func() (err error) {
 		results, err = s.results(ctx, database, ranges)
 		return err
 	})

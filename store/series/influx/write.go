@@ -146,7 +146,7 @@ const hiddenBytes = 4200
 // TryWrite implements series.Store. It leaves one point a day, of 4 KiB, in a measurement
 // that nothing lists.
 func (s *Store) TryWrite(ctx context.Context, database string) error {
-	return s.call(ctx, "try a write to", database, func() error {
+	return s.call(ctx, "test a write to", database, func() error {
 		filler := make([]byte, hiddenBytes*3/4)
 		rand.Read(filler) // never fails; the log is compressed
 		line := series.AppendLine(nil, series.Sample{
@@ -217,7 +217,7 @@ func discard(answer *http.Response) error {
 // Fields implements series.Store. A field whose kind differs between shards has the
 // first of its kinds in the order float, integer, boolean, text.
 func (s *Store) Fields(ctx context.Context, database string) (fields map[series.Key]series.Kind, err error) {
-	err = s.call(ctx, "fields of", database, func() (err error) {
+	err = s.call(ctx, "list fields of", database, func() (err error) {
 		fields, err = s.server.fieldKeys(ctx, database)
 		return err
 	})

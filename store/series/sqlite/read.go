@@ -32,7 +32,7 @@ func (s *Store) Current(ctx context.Context, database string, wants []series.Wan
 		return nil, err
 	}
 	q := newQuestions(wants, s.now())
-	err := s.read(ctx, s.timeout, "current values of "+database, database, func(ctx context.Context, scan *scanner) error {
+	err := s.read(ctx, s.timeout, "read current values of "+database, database, func(ctx context.Context, scan *scanner) error {
 		if err := q.askLasts(ctx, scan); err != nil {
 			return err
 		}

@@ -94,7 +94,7 @@ func (s *Store) Ping(ctx context.Context) error {
 
 // TryWrite implements series.Store. It writes beside the file, and removes that again.
 func (s *Store) TryWrite(ctx context.Context, database string) error {
-	return s.read(ctx, s.timeout, "try a write to "+database, database, func(context.Context, *scanner) error { return s.file.Room() })
+	return s.read(ctx, s.timeout, "test a write to "+database, database, func(context.Context, *scanner) error { return s.file.Room() })
 }
 
 // Create implements series.Store.
