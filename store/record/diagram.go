@@ -112,7 +112,6 @@ func (p *PerKind[T]) of(k Kind) *[]T {
 	return &p.Polylines
 }
 
-// MarshalJSON implements json.Marshaler.
 func (o Object) MarshalJSON() ([]byte, error) {
 	dst := appendMember([]byte{'{'}, "id", strconv.AppendInt(nil, o.ID, 10))
 	dst = appendMembers(dst, o.Members)
@@ -126,8 +125,7 @@ func (o Object) MarshalJSON() ([]byte, error) {
 	return append(dst, '}'), nil
 }
 
-// UnmarshalJSON implements json.Unmarshaler. It leaves variable in Members, since only lines
-// give it a meaning.
+// UnmarshalJSON leaves variable in Members, since only lines give it a meaning.
 func (o *Object) UnmarshalJSON(data []byte) error {
 	picked, rest, err := split(data, "id")
 	if err != nil {
@@ -140,7 +138,6 @@ func (o *Object) UnmarshalJSON(data []byte) error {
 // headMembers are the members of a diagram that this package knows.
 var headMembers = []string{"id", "version", "title", "status", "backgroundColor", "backgroundImg", "lines", "images", "texts", "polylines"}
 
-// MarshalJSON implements json.Marshaler.
 func (d Diagram) MarshalJSON() ([]byte, error) {
 	objects := Objects{nonNil(d.Lines), nonNil(d.Images), nonNil(d.Texts), nonNil(d.Polylines)}
 	arrays, err := marshal(objects)
@@ -162,7 +159,6 @@ func nonNil(list []Object) []Object {
 	return list
 }
 
-// UnmarshalJSON implements json.Unmarshaler.
 func (d *Diagram) UnmarshalJSON(data []byte) error {
 	picked, rest, err := split(data, headMembers...)
 	if err != nil {

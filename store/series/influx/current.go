@@ -8,8 +8,8 @@ import (
 	"tsmon/store/series"
 )
 
-// Current implements series.Reader. Aggregates that reach back to deleted values take a
-// request of their own to the database of rollups.
+// Current makes another request, to the database of rollups, for aggregates that reach back
+// to deleted values.
 func (s *Store) Current(ctx context.Context, database string, wants []series.Want) (values []series.Value, err error) {
 	if err := series.ValidWants(wants); err != nil {
 		return nil, err

@@ -8,7 +8,6 @@ import (
 	"tsmon/store/series"
 )
 
-// Series implements series.Reader.
 func (s *Store) Series(ctx context.Context, database string, ranges []series.Range) ([]series.Result, error) {
 	if err := series.ValidRanges(ranges); err != nil {
 		return nil, err
