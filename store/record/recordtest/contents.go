@@ -15,9 +15,9 @@ func ptr[T any](v T) *T { return &v }
 func sample() record.Content {
 	return record.Content{
 		Variables: []record.Variable{
-			{ID: record.TextID("z última"), Name: "Presión", Unit: ptr("bar"), Type: "number", Status: true, VarsTs: raw(`{"measurement":"p 1","field":"p","calc_field":"p_c","x":1.0}`)},
-			{ID: record.IntegerID(10), Name: "Nivel", Type: "number", VarsTs: raw(`{"measurement":"n","field":"n"}`)},
-			{ID: record.IntegerID(9), Name: "Suma", Unit: ptr(""), Type: "number", Calc: true, Equation: ptr("a-1 + ñ"), Status: true, VarsTs: raw(`{"a-1":{"calc_field":"c","measure":"m"},"ñ":{"calc_field":"c","measure":"m"}}`)},
+			{ID: record.ID{Text: "z última"}, Name: "Presión", Unit: ptr("bar"), Type: "number", Status: true, VarsTs: raw(`{"measurement":"p 1","field":"p","calc_field":"p_c","x":1.0}`)},
+			{ID: record.ID{Text: "10", Integer: true}, Name: "Nivel", Type: "number", VarsTs: raw(`{"measurement":"n","field":"n"}`)},
+			{ID: record.ID{Text: "9", Integer: true}, Name: "Suma", Unit: ptr(""), Type: "number", Calc: true, Equation: ptr("a-1 + ñ"), Status: true, VarsTs: raw(`{"a-1":{"calc_field":"c","measure":"m"},"ñ":{"calc_field":"c","measure":"m"}}`)},
 			{ID: record.ID{Text: "123456789012345678901234567890", Integer: true}, Name: "Grande", Type: "number", VarsTs: raw(`{"measurement":"g","field":"g"}`)},
 		},
 		Diagrams: []record.Diagram{
@@ -34,9 +34,9 @@ func sample() record.Content {
 			"sensor":  {"x": {"v": {{ID: 1}}}},
 		},
 		Charts: []record.Chart{
-			{ID: record.IntegerID(3), JSON: raw(`{"id":3,"component":"PumpControl","props":{"n":1.0},"data":{"initialPumps":[]}}`)},
-			{ID: record.TextID("a"), JSON: raw(`{"component":null, "id":"a"}`)},
-			{ID: record.IntegerID(1), JSON: raw(`{"id":1}`)},
+			{ID: record.ID{Text: "3", Integer: true}, JSON: raw(`{"id":3,"component":"PumpControl","props":{"n":1.0},"data":{"initialPumps":[]}}`)},
+			{ID: record.ID{Text: "a"}, JSON: raw(`{"component":null, "id":"a"}`)},
+			{ID: record.ID{Text: "1", Integer: true}, JSON: raw(`{"id":1}`)},
 		},
 	}
 }
@@ -80,7 +80,7 @@ func importOrder(t *testing.T, s record.Store) {
 	} {
 		var content record.Content
 		for _, key := range c.keys {
-			id := record.TextID(string(key))
+			id := record.ID{Text: string(key)}
 			content.Variables = append(content.Variables, record.Variable{ID: id, Name: c.keys, VarsTs: raw(`{}`)})
 			content.Charts = append(content.Charts, record.Chart{ID: id, JSON: raw(`{"id":%q}`, id)})
 		}
@@ -121,7 +121,7 @@ func importInvalid(t *testing.T, s record.Store) {
 	check(t, s.Import(t.Context(), schema, sample()))
 	for name, change := range map[string]func(c *record.Content){
 		"VariableWithoutID":   func(c *record.Content) { c.Variables[1].ID = record.ID{} },
-		"VariableTwice":       func(c *record.Content) { c.Variables[1].ID = record.TextID("9") },
+		"VariableTwice":       func(c *record.Content) { c.Variables[1].ID = record.ID{Text: "9"} },
 		"VariableNUL":         func(c *record.Content) { c.Variables[1].Name = "\x00" },
 		"VariableArray":       func(c *record.Content) { c.Variables[1].VarsTs = raw(`[]`) },
 		"VariableNoVarsTs":    func(c *record.Content) { c.Variables[1].VarsTs = nil },
@@ -140,7 +140,7 @@ func importInvalid(t *testing.T, s record.Store) {
 		"PermissionTwice":     func(c *record.Content) { c.Permissions[1].ID = 1 },
 		"NotificationNUL":     func(c *record.Content) { c.Notifications["a\x00"] = c.Notifications["sensor"] },
 		"ChartWithoutID":      func(c *record.Content) { c.Charts[1].ID = record.ID{} },
-		"ChartTwice":          func(c *record.Content) { c.Charts[1].ID = record.TextID("3") },
+		"ChartTwice":          func(c *record.Content) { c.Charts[1].ID = record.ID{Text: "3"} },
 		"ChartNoObject":       func(c *record.Content) { c.Charts[1].JSON = raw(`"a"`) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -184,9 +184,9 @@ func variablesByField(t *testing.T, s record.Store) {
 	makeTenant(t, s, schema)
 	check(t, s.Import(ctx, schema, sample()))
 	check(t, s.Import(ctx, schema, record.Content{Variables: []record.Variable{
-		{ID: record.TextID("one"), VarsTs: raw(`{"measurement":"twice","field":"f"}`)},
-		{ID: record.TextID("two"), VarsTs: raw(`{"measurement":"twice","field":"f"}`)},
-		{ID: record.TextID("odd"), VarsTs: raw(`{"measurement":{"calc_field":"c","measure":"m"},"field":"f"}`)},
+		{ID: record.ID{Text: "one"}, VarsTs: raw(`{"measurement":"twice","field":"f"}`)},
+		{ID: record.ID{Text: "two"}, VarsTs: raw(`{"measurement":"twice","field":"f"}`)},
+		{ID: record.ID{Text: "odd"}, VarsTs: raw(`{"measurement":{"calc_field":"c","measure":"m"},"field":"f"}`)},
 	}}))
 	f := func(m, f string) record.Field { return record.Field{Measurement: m, Field: f} }
 	got, err := s.VariablesByField(ctx, schema, []record.Field{
@@ -194,7 +194,7 @@ func variablesByField(t *testing.T, s record.Store) {
 	})
 	check(t, err)
 	equal(t, "ids", got, map[record.Field]record.ID{
-		f("p 1", "p"): record.TextID("z última"), f("n", "n"): record.IntegerID(10), f("g", "g"): {Text: "123456789012345678901234567890", Integer: true},
+		f("p 1", "p"): record.ID{Text: "z última"}, f("n", "n"): record.ID{Text: "10", Integer: true}, f("g", "g"): {Text: "123456789012345678901234567890", Integer: true},
 	})
 	equal(t, "ids of nothing", len(must(s.VariablesByField(ctx, schema, nil))(t)), 0)
 }

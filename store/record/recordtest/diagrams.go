@@ -200,8 +200,8 @@ func boundVariables(t *testing.T, s record.Store) {
 	makeTenant(t, s, schema)
 	unit := "m³/h"
 	check(t, s.Import(t.Context(), schema, record.Content{Variables: []record.Variable{
-		{ID: record.IntegerID(7), Name: "Caudal", Unit: &unit, Type: "number", VarsTs: raw(`{"measurement":"m","field":"f"}`)},
-		{ID: record.TextID("bomba 1"), Name: "Bomba", Type: "number", VarsTs: raw(`{"k 1":{"calc_field":"c","measure":"m"}}`)},
+		{ID: record.ID{Text: "7", Integer: true}, Name: "Caudal", Unit: &unit, Type: "number", VarsTs: raw(`{"measurement":"m","field":"f"}`)},
+		{ID: record.ID{Text: "bomba 1"}, Name: "Bomba", Type: "number", VarsTs: raw(`{"k 1":{"calc_field":"c","measure":"m"}}`)},
 	}}))
 	flow := &record.Bound{Name: "Caudal", Unit: &unit, VarsTs: raw(`{"measurement":"m","field":"f"}`)}
 	pump := &record.Bound{Name: "Bomba", VarsTs: raw(`{"k 1":{"calc_field":"c","measure":"m"}}`)}

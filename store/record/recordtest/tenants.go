@@ -198,7 +198,7 @@ func winner(t testing.TB, n int, f func(i int) (bool, error)) int {
 func tenantsApart(t *testing.T, s record.Store) {
 	ctx := t.Context()
 	other := record.Content{
-		Variables:     []record.Variable{{ID: record.IntegerID(7), Name: "other", Type: "number", VarsTs: raw(`{"measurement":"m","field":"f"}`)}},
+		Variables:     []record.Variable{{ID: record.ID{Text: "7", Integer: true}, Name: "other", Type: "number", VarsTs: raw(`{"measurement":"m","field":"f"}`)}},
 		Diagrams:      []record.Diagram{{ID: 1, Title: "other", Objects: record.Objects{Lines: []record.Object{{ID: 1, Members: raw(`{"id_tsvars":7}`)}}}}},
 		Menus:         []record.Menu{{ID: 1, Name: "other"}},
 		Notifications: record.NotifyConfig{}, Permissions: nil, Charts: nil,
