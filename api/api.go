@@ -5,6 +5,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/url"
@@ -147,12 +148,8 @@ func withDefaults(o Options) Options {
 	if o.Memory == nil {
 		o.Memory = NewMemory(o.Now)
 	}
-	if o.Deadline == 0 {
-		o.Deadline = web.Deadline
-	}
-	if o.StoreTime == 0 {
-		o.StoreTime = monitor.DefaultStoreTime
-	}
+	o.Deadline = cmp.Or(o.Deadline, web.Deadline)
+	o.StoreTime = cmp.Or(o.StoreTime, monitor.DefaultStoreTime)
 	return o
 }
 

@@ -1,6 +1,7 @@
 package monitor
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -60,9 +61,5 @@ func (d *devices) publish(r *http.Request, who caller) (any, error) {
 // TopicPrefix returns what the topics of a tenant begin with: its setting, else its
 // schema name, and a slash.
 func TopicPrefix(t record.Tenant) string {
-	prefix := strings.Trim(t.Settings.TopicPrefix, "/")
-	if prefix == "" {
-		prefix = t.Schema
-	}
-	return prefix + "/"
+	return cmp.Or(strings.Trim(t.Settings.TopicPrefix, "/"), t.Schema) + "/"
 }

@@ -22,8 +22,6 @@ type keeper struct {
 	loop web.Loop
 }
 
-func (k *keeper) watch(ctx context.Context) { k.loop.Start(ctx, keepInterval, k.work) }
-
 func (k *keeper) work(ctx context.Context) {
 	k.keepAll(ctx)
 	k.forget(ctx, "audit rows", k.KeepAudits, k.forgetAudits)
@@ -105,5 +103,3 @@ func (k *keeper) forgetUploads(ctx context.Context, before time.Time) (n int64, 
 	}
 	return n + int64(len(old)), k.Objects.Delete(ctx, old...)
 }
-
-func (k *keeper) close() { k.loop.Close() }

@@ -141,14 +141,14 @@ func (s *Server) Checks() []web.Check {
 // Watch starts what runs in the background: what commands write to the time series is seen
 // within two seconds, and what has become too old is deleted. It ends with Close, not with ctx.
 func (s *Server) Watch(ctx context.Context) {
-	s.writes.watch(ctx)
-	s.keeper.watch(ctx)
+	s.writes.loop.Start(ctx, writesInterval, s.writes.look)
+	s.keeper.loop.Start(ctx, keepInterval, s.keeper.work)
 }
 
 // Close ends running queries and Watch. The stores stay open.
 func (s *Server) Close() {
-	s.writes.close()
-	s.keeper.close()
+	s.writes.loop.Close()
+	s.keeper.loop.Close()
 	s.values.store.Close()
 }
 

@@ -22,8 +22,6 @@ type writes struct {
 	known  map[string]int64 // how often each database was written to
 }
 
-func (w *writes) watch(ctx context.Context) { w.loop.Start(ctx, writesInterval, w.look) }
-
 // look calls forget with each database that was written to since the last call.
 func (w *writes) look(ctx context.Context) {
 	found, err := w.records.Writes(ctx)
@@ -43,5 +41,3 @@ func (w *writes) look(ctx context.Context) {
 	}
 	w.known = found
 }
-
-func (w *writes) close() { w.loop.Close() }

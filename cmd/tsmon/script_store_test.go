@@ -16,12 +16,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"testing"
 
 	"github.com/minio/minio-go/v7"
 	"github.com/rogpeppe/go-internal/testscript"
-
-	"tsmon/longtest"
 )
 
 // backdoor looks at a storage behind the program's back.
@@ -209,19 +206,15 @@ func (b bucket) begun(key string) (bool, error) {
 // directory.
 var hintsOfStores = []string{"hints-address.txtar", "hints-operators.txtar", "hints-release.txtar", "hints-stage.txtar", "hints-store.txtar", "hints-update.txtar"}
 
-// onMinIO returns which scripts a run takes through MinIO: those about it, and its share of
-// those that run on a directory too.
-func onMinIO(t *testing.T) func(name string) bool {
-	share, long := longtest.Chosen(t)
-	if !long {
-		share = longtest.Third
-	}
+// onMinIO returns which scripts a run takes through MinIO: those about it, and of those that
+// run on a directory too, numbered from 0, the ones that has reports.
+func onMinIO(has func(number int) bool) func(name string) bool {
 	number := -1
 	return func(name string) bool {
 		if !strings.HasPrefix(name, "release-") && !slices.Contains(hintsOfStores, name) {
 			return strings.HasPrefix(name, "minio-")
 		}
 		number++
-		return share.Has(number)
+		return has(number)
 	}
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"tsmon/cmd/tsmon/cli"
+	"tsmon/longtest"
 	"tsmon/store/servertest"
 )
 
@@ -91,7 +92,11 @@ func TestScripts(t *testing.T) {
 	})
 	t.Run("minio", func(t *testing.T) {
 		t.Parallel()
-		runScripts(t, servertest.SharedMinIO(t), onMinIO(t))
+		share, long := longtest.Chosen(t)
+		if !long {
+			share = longtest.Third
+		}
+		runScripts(t, servertest.SharedMinIO(t), onMinIO(share.Has))
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -28,14 +29,19 @@ type intake struct {
 	report     *Report
 	standing   []*channels.Log // of all channels that can be read
 	deliveries []*delivery
-	sums       map[string]string // SHA-256 of the records of the releases that new entries are about
-	needed     map[string]bool   // of those, the ones whose bundles must be there
-	unbound    map[string]bool   // and those whose signatures need not name the version
-	records    map[string]*library.Record
-	data       map[string][]byte // of those records
+	releases   map[string]*incoming // by version
 
 	mu      sync.Mutex
 	lacking map[string]piece // by key
+}
+
+// incoming is a release that new entries are about.
+type incoming struct {
+	sum     string          // SHA-256 of its record
+	needed  bool            // its bundles must be there
+	unbound bool            // its signatures need not name the version
+	record  *library.Record // nil until it is known
+	data    []byte          // of the record
 }
 
 // delivery is what comes of one channel.
@@ -51,8 +57,7 @@ func (d *delivery) fresh() []channels.Entry { return d.after.Entries[len(d.befor
 const sideBySide = 4
 
 func newIntake(ctx context.Context, p *release.Publisher, dry bool) (*intake, error) {
-	in := &intake{Publisher: p, dry: dry, report: &Report{DryRun: dry, Channels: []Channel{}, Releases: []Release{}},
-		sums: map[string]string{}, needed: map[string]bool{}, unbound: map[string]bool{}, records: map[string]*library.Record{}, data: map[string][]byte{}, lacking: map[string]piece{}}
+	in := &intake{Publisher: p, dry: dry, report: &Report{DryRun: dry, Channels: []Channel{}, Releases: []Release{}}, releases: map[string]*incoming{}, lacking: map[string]piece{}}
 	repository := p.Repository()
 	names, err := repository.Names(ctx)
 	if err != nil {
@@ -149,7 +154,11 @@ func (in *intake) again(name string, since uint64) string {
 	if in.mirrors {
 		return "wait until the other store has it, or mirror the store that this one was fed from"
 	}
-	return fmt.Sprintf("`tsmon release export %s --since %d --output FILE`, where it comes from, writes what is missing here", name, since)
+	return exportMend(name, strconv.FormatUint(since, 10))
+}
+
+func exportMend(names, since string) string {
+	return fmt.Sprintf("`tsmon release export %s --since %s --output FILE`, where it comes from, writes what is missing here", names, since)
 }
 
 // older says what to do about a log that ends before the one here.
@@ -167,7 +176,7 @@ func (in *intake) missingMend() string {
 		names = append(names, d.before.Channel)
 		since = append(since, fmt.Sprintf("%s=%d", d.before.Channel, d.before.End().Sequence))
 	}
-	return fmt.Sprintf("`tsmon release export %s --since %s --output FILE`, where it comes from, writes what is missing here", strings.Join(names, " "), strings.Join(since, ","))
+	return exportMend(strings.Join(names, " "), strings.Join(since, ","))
 }
 
 // settle finds out which releases the new entries are about, once all logs are known.
@@ -183,16 +192,20 @@ func (in *intake) settle() error {
 					return refuse(library.ErrOtherBytes, "release it under another version, there or here", "%s is another release in %s", r.Version, log.Channel)
 				}
 			}
-			if sum := in.sums[r.Version]; sum != "" && sum != r.Record {
+			known := in.releases[r.Version]
+			if known == nil {
+				known = &incoming{sum: r.Record}
+				in.releases[r.Version] = known
+			}
+			if known.sum != r.Record {
 				return refuse(library.ErrOtherBytes, "release it under another version, there or here", "%s is not the same release in all channels", r.Version)
 			}
-			in.sums[r.Version] = r.Record
-			in.unbound[r.Version] = in.unbound[r.Version] || in.Policies[d.after.Channel].AllowUnbound
+			known.unbound = known.unbound || in.Policies[d.after.Channel].AllowUnbound
 		}
 		has := lasting(d.before)
 		for _, version := range lasting(d.after) {
-			if in.sums[version] != "" && !slices.Contains(has, version) {
-				in.needed[version] = true
+			if known := in.releases[version]; known != nil && !slices.Contains(has, version) {
+				known.needed = true
 			}
 		}
 		if err := in.presentable(d); err != nil {
@@ -233,11 +246,11 @@ func (in *intake) presentable(d *delivery) error {
 
 // record takes the bytes of a release's record.
 func (in *intake) record(version string, data []byte) error {
-	sum, wanted := in.sums[version]
-	if !wanted || in.data[version] != nil {
+	wanted := in.releases[version]
+	if wanted == nil || wanted.record != nil {
 		return fmt.Errorf("%w: a record of %.70q does not belong to it", ErrDamaged, version)
 	}
-	if library.SumOf(data) != sum {
+	if library.SumOf(data) != wanted.sum {
 		return fmt.Errorf("%w: the record of %s is not the one that the log names", ErrDamaged, version)
 	}
 	record, err := library.DecodeRecord(version, data)
@@ -254,24 +267,24 @@ func (in *intake) record(version string, data []byte) error {
 			}
 		}
 	}
-	if in.needed[version] {
+	if wanted.needed {
 		for _, b := range record.Bundles {
-			if err := in.Library().Accept(version, b, in.unbound[version]); err != nil {
+			if err := in.Library().Accept(version, b, wanted.unbound); err != nil {
 				return err
 			}
 		}
 	}
-	in.records[version], in.data[version] = record, data
+	wanted.record, wanted.data = record, data
 	return nil
 }
 
 // fetch takes the records that are needed and not known from a store that may have them.
 func (in *intake) fetch(ctx context.Context, from library.Library) error {
-	for version := range in.needed {
-		if in.records[version] != nil {
+	for version, r := range in.releases {
+		if !r.needed || r.record != nil {
 			continue
 		}
-		data, err := from.RecordData(ctx, version, in.sums[version])
+		data, err := from.RecordData(ctx, version, r.sum)
 		if errors.Is(err, library.ErrNoRelease) || errors.Is(err, library.ErrStored) {
 			continue // it stays missing
 		}
@@ -289,12 +302,11 @@ func (in *intake) fetch(ctx context.Context, from library.Library) error {
 func (in *intake) stock(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(2 * sideBySide)
-	for version := range in.needed {
-		record := in.records[version]
-		if record == nil {
+	for version, r := range in.releases {
+		if !r.needed || r.record == nil {
 			continue
 		}
-		for _, b := range record.Bundles {
+		for _, b := range r.record.Bundles {
 			group.Go(func() error {
 				whole, err := in.Library().Whole(ctx, version, b)
 				if err != nil || whole {
@@ -313,18 +325,11 @@ func (in *intake) stock(ctx context.Context) error {
 // receive copies a bundle that the store lacks.
 func (in *intake) receive(ctx context.Context, b piece, r io.Reader) error {
 	key := library.BundleKey(b.version, b.Name)
-	tell := in.Uploaded
-	if in.dry {
-		tell = in.Transferred
-	}
-	if tell != nil {
-		r = counted{r, func(n int) { tell(key, n, b.Size) }}
-	}
 	var err error
 	if in.dry {
-		_, err = io.Copy(io.Discard, b.Checked(r))
+		_, err = io.Copy(io.Discard, b.Checked(counted{r, key, b.Size, in.Transferred}))
 	} else {
-		err = in.Library().Receive(ctx, b.version, b.Stored, r, in.unbound[b.version])
+		err = in.Library().Receive(ctx, b.version, b.Stored, counted{r, key, b.Size, in.Uploaded}, in.releases[b.version].unbound)
 	}
 	if err != nil {
 		return err
@@ -339,8 +344,8 @@ func (in *intake) receive(ctx context.Context, b piece, r io.Reader) error {
 // missing lists what is needed and not here, sorted.
 func (in *intake) missing() []string {
 	keys := slices.Collect(maps.Keys(in.lacking))
-	for version := range in.needed {
-		if in.records[version] == nil {
+	for version, r := range in.releases {
+		if r.needed && r.record == nil {
 			keys = append(keys, library.RecordKey(version, 1))
 		}
 	}
@@ -370,8 +375,12 @@ func (in *intake) commit(ctx context.Context) error {
 	if in.dry {
 		return nil
 	}
-	for _, version := range slices.Sorted(maps.Keys(in.data)) {
-		if err := in.Library().PutRecord(ctx, version, in.data[version]); err != nil {
+	for _, version := range slices.Sorted(maps.Keys(in.releases)) {
+		r := in.releases[version]
+		if r.record == nil { // its bundles were pruned
+			continue
+		}
+		if err := in.Library().PutRecord(ctx, version, r.data); err != nil {
 			return err
 		}
 	}

@@ -99,11 +99,7 @@ func (l Library) verifyOne(ctx context.Context, version string, b Stored, allowU
 	if !b.Updates() {
 		return nil
 	}
-	sig, err := l.Keys.Accept(b.Signature, b.claim(version, allowUnbound))
-	if err != nil {
-		return err
-	}
-	err = l.Keys.VerifyDigest(sig, b.Digest())
+	sig, err := b.accept(l.Keys, version, allowUnbound)
 	if errors.Is(err, signing.ErrLegacy) {
 		err = l.VerifyBytes(ctx, key, sig)
 	}

@@ -43,6 +43,7 @@ type Client struct {
 	manager  *autopaho.ConnectionManager
 	session  *session
 	stop     context.CancelFunc
+	failed   chan error   // of the first attempt to connect that failed
 	idle     atomic.Int32 // connections since the last acknowledged message
 }
 
@@ -57,7 +58,7 @@ func Dial(ctx context.Context, o Options) (*Client, error) {
 }
 
 func dial(ctx context.Context, at endpoint, o Options) (*Client, error) {
-	c := &Client{endpoint: at, timeout: cmp.Or(o.Timeout, answerTimeout), log: newSparseLog(o.Log), session: newSession()}
+	c := &Client{endpoint: at, timeout: cmp.Or(o.Timeout, answerTimeout), log: newSparseLog(o.Log), session: newSession(), failed: make(chan error, 1)}
 	ctx, c.stop = context.WithCancel(context.WithoutCancel(ctx))
 	var err error
 	if c.manager, err = autopaho.NewConnection(ctx, c.configuration()); err != nil {
@@ -136,9 +137,27 @@ func (c *Client) lost(key string, reason any) {
 func (c *Client) refused(err error) {
 	if refusal, ok := errors.AsType[*autopaho.ConnackError](err); ok {
 		c.log.warn("the MQTT broker refuses the connection", "broker", c.endpoint.address, "reasonCode", refusal.ReasonCode)
-		return
+		err = fmt.Errorf("the MQTT broker refuses the connection with reason code %d", refusal.ReasonCode)
+	} else {
+		c.log.warn("the MQTT broker can't be reached", "broker", c.endpoint.address, "error", err)
 	}
-	c.log.warn("the MQTT broker can't be reached", "broker", c.endpoint.address, "error", err)
+	select {
+	case c.failed <- err:
+	default:
+	}
+}
+
+// Connected waits for the first connection, or returns why the first attempt that failed did.
+func (c *Client) Connected(ctx context.Context) error {
+	_, up := c.session.now()
+	select {
+	case <-up:
+		return nil
+	case err := <-c.failed:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // Publish sends a message and waits for the acknowledgement. Without a connection it

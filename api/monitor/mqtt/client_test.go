@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -43,6 +44,26 @@ func TestDialURL(t *testing.T) {
 		}
 		c.Close()
 	}
+}
+
+// TestConnected: the first attempt decides, and a refusal is explained without the password.
+func TestConnected(t *testing.T) {
+	for want, answer := range map[string]packets.Connack{
+		"": {}, "the MQTT broker refuses the connection with reason code 135": {ReasonCode: 135},
+	} {
+		url := fakeBroker(t, func(_ int, c peer) {
+			c.welcome(answer)
+			c.drain()
+		})
+		err := dial(t, mqtt.Options{URL: strings.Replace(url, "://", "://u:hunter2@", 1)}).Connected(t.Context())
+		if got := fmt.Sprint(err); err != nil && got != want || err == nil && want != "" {
+			t.Errorf("the error is %v, not %q", err, want)
+		}
+	}
+	mute := dial(t, mqtt.Options{URL: fakeBroker(t, func(_ int, c peer) { c.drain() })})
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	wantError(t, mute.Connected(ctx), context.DeadlineExceeded)
 }
 
 // TestNotResent gives the client every reason to send again what was not

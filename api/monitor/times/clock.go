@@ -3,6 +3,7 @@
 package times
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -71,11 +72,7 @@ func NewClock(s record.Settings) (Clock, error) {
 	if !ok {
 		return Clock{}, fmt.Errorf("the language %.40q is neither es nor en", s.Language)
 	}
-	layout := s.TimeLayout
-	if layout == "" {
-		layout = defaultLayout
-	}
-	return Clock{zone, names, layout}, nil
+	return Clock{zone, names, cmp.Or(s.TimeLayout, defaultLayout)}, nil
 }
 
 // Text formats a time by a layout of package time, in which PM is the half of the day. Names

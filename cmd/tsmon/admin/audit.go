@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"context"
 	"strconv"
 	"time"
 
@@ -23,24 +22,16 @@ failed login may name anything.`,
   tsmon tenant audit acueducto --limit 1000 --json`,
 		Args: cli.Args(1, 1, "one SCHEMA"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runTenantAudit(cmd.Context(), app, args[0], limit)
+			const most = 100_000
+			if limit < 1 || limit > most {
+				return cli.Usagef("--limit is from 1 to %d", most)
+			}
+			read := func(s record.Store) ([]record.Audit, error) { return s.LastAudits(cmd.Context(), args[0], limit) }
+			return printAll(cmd.Context(), app, []string{"TIME", "USER", "ACTION", "TARGET", "OK", "ADDRESS", "REQUEST"}, read, func(a record.Audit) []string {
+				return []string{a.Time.Format(time.RFC3339), a.User, a.Action, a.Target, strconv.FormatBool(a.OK), a.Address, a.Request}
+			})
 		},
 	}
 	cmd.Flags().IntVar(&limit, "limit", limit, "show at most `N` rows")
 	return cmd
-}
-
-const maxAuditRows = 100_000
-
-func runTenantAudit(ctx context.Context, app *cli.App, schema string, limit int) error {
-	if limit < 1 || limit > maxAuditRows {
-		return cli.Usagef("--limit is from 1 to %d", maxAuditRows)
-	}
-	audits, err := readAll(ctx, app, func(s record.Store) ([]record.Audit, error) { return s.LastAudits(ctx, schema, limit) })
-	if err != nil {
-		return err
-	}
-	return printTable(app, audits, []string{"TIME", "USER", "ACTION", "TARGET", "OK", "ADDRESS", "REQUEST"}, func(a record.Audit) []string {
-		return []string{a.Time.Format(time.RFC3339), a.User, a.Action, a.Target, strconv.FormatBool(a.OK), a.Address, a.Request}
-	})
 }

@@ -170,10 +170,10 @@ func runBackupRestore(ctx context.Context, app *cli.App, path, folder string, dr
 		return cli.Given(err)
 	}
 	defer file.Close()
-	if found, err := os.ReadDir(folder); len(found) > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
-		if !dryRun {
-			return cli.WithHint(cli.Refuse(fmt.Errorf("%s: %w", folder, backup.ErrInUse)), "name another folder with --data, or move the existing one away")
-		}
+	found, err := os.ReadDir(folder)
+	inUse := len(found) > 0 || err != nil && !errors.Is(err, fs.ErrNotExist)
+	if inUse && !dryRun {
+		return cli.WithHint(cli.Refuse(fmt.Errorf("%s: %w", folder, backup.ErrInUse)), "name another folder with --data, or move the existing one away")
 	}
 	if err := os.MkdirAll(filepath.Dir(folder), 0o700); err != nil {
 		return err

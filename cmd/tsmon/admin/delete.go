@@ -108,12 +108,7 @@ func runDelete(ctx context.Context, app *cli.App, f deleteFlags,
 		return err
 	}
 	d.DryRun = f.dryRun
-	if d.With == nil {
-		d.With = []Part{}
-	}
-	if d.UsedBy == nil {
-		d.UsedBy = []Use{}
-	}
+	d.With, d.UsedBy = append([]Part{}, d.With...), append([]Use{}, d.UsedBy...) // lists in JSON
 	verb := "deleted"
 	if f.dryRun {
 		verb = "would delete"

@@ -42,14 +42,9 @@ the diagram in the meantime. Running servers show the restored diagram at once.`
 		{name: "list", short: "the versions that are kept", most: 1, takes: "at most one DIAGRAM", run: onVersion(app, runDiagramsList)},
 		{name: "show", short: "write a version as tenant import reads it", least: 2, most: 2, takes: "a DIAGRAM and a VERSION", run: onVersion(app, runDiagramsShow)},
 		{name: "restore", short: "save a version again", least: 2, most: 2, takes: "a DIAGRAM and a VERSION", changes: true, run: onVersion(app, runDiagramsRestore)},
-		deleteAction(app, "diagram", "diagrams", "DIAGRAM", findDiagram,
-			func(ctx context.Context, s record.Store, schema, id string) error {
-				n, err := number("DIAGRAM", id)
-				if err == nil {
-					err = s.DeleteDiagram(ctx, schema, n)
-				}
-				return err
-			}),
+		deleteAction(app, deletable[int64]{
+			kind: "diagram", kinds: "diagrams", argument: "DIAGRAM", parse: number, find: findDiagram, remove: record.Store.DeleteDiagram,
+		}),
 	}, completeDiagrams)
 	cmd.Flags().Lookup("dry-run").Usage = "print what restore or delete would do, change nothing"
 	return cmd
@@ -91,7 +86,7 @@ type ListedVersion struct {
 }
 
 func runDiagramsList(ctx context.Context, app *cli.App, o diagramVersion) error {
-	versions, err := readAll(ctx, app, func(s record.Store) (listed []ListedVersion, err error) {
+	read := func(s record.Store) (listed []ListedVersion, err error) {
 		states, err := s.DiagramStates(ctx, o.schema)
 		last := int64(0)
 		for _, d := range states {
@@ -101,11 +96,8 @@ func runDiagramsList(ctx context.Context, app *cli.App, o diagramVersion) error 
 			last = d.Diagram
 		}
 		return listed, err
-	})
-	if err != nil {
-		return err
 	}
-	return printTable(app, versions, []string{"DIAGRAM", "VERSION", "PRESENT", "SAVED AT", "SAVED BY", "TITLE"}, func(v ListedVersion) []string {
+	return printAll(ctx, app, []string{"DIAGRAM", "VERSION", "PRESENT", "SAVED AT", "SAVED BY", "TITLE"}, read, func(v ListedVersion) []string {
 		at, by := "", "an import"
 		if !v.SavedAt.IsZero() {
 			at, by = v.SavedAt.Format(time.RFC3339), v.SavedBy
@@ -207,12 +199,8 @@ func restoreDiagram(ctx context.Context, s record.Store, o diagramVersion, by st
 	return RestoredDiagram{o.schema, o.id, o.version, state.Version, state.Title, state.Version != present.Version, o.dryRun}, err
 }
 
-func findDiagram(ctx context.Context, s record.Store, t record.Tenant, id string) (Deletion, error) {
-	n, err := number("DIAGRAM", id)
-	if err != nil {
-		return Deletion{}, err
-	}
-	present, err := s.Diagram(ctx, t.Schema, n)
+func findDiagram(ctx context.Context, s record.Store, t record.Tenant, id int64) (Deletion, error) {
+	present, err := s.Diagram(ctx, t.Schema, id)
 	if err != nil {
 		return Deletion{}, err
 	}
@@ -222,7 +210,7 @@ func findDiagram(ctx context.Context, s record.Store, t record.Tenant, id string
 	d.with("images", len(present.Images))
 	d.with("texts", len(present.Texts))
 	d.with("polylines", len(present.Polylines))
-	d.with("versions", len(slices.DeleteFunc(states, func(state record.DiagramState) bool { return state.Diagram != n })))
+	d.with("versions", len(slices.DeleteFunc(states, func(state record.DiagramState) bool { return state.Diagram != id })))
 	return d, err
 }
 

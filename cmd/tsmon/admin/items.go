@@ -80,23 +80,37 @@ func itemsCommand(app *cli.App, cmd *cobra.Command, actions []action,
 	return cmd
 }
 
-// listAction lists all items.
-func listAction(run func(ctx context.Context, schema string) error) action {
-	return action{name: "list", short: "those that there are", takes: "no further argument",
-		run: func(ctx context.Context, schema string, _ []string, _ deleteFlags) error { return run(ctx, schema) }}
+// listAction lists all items, with a row of a table for each.
+func listAction[T any](app *cli.App, heading []string,
+	read func(s record.Store, ctx context.Context, schema string) ([]T, error), row func(T) []string) action {
+	return action{name: "list", short: "list all of them", takes: "no further argument",
+		run: func(ctx context.Context, schema string, _ []string, _ deleteFlags) error {
+			return printAll(ctx, app, heading, func(s record.Store) ([]T, error) { return read(s, ctx, schema) }, row)
+		}}
 }
 
-// deleteAction deletes an item of a kind. find and remove return record.ErrNotFound if it does
-// not exist; find need not set the schema, the kind and the ID.
-func deleteAction(app *cli.App, kind, kinds, argument string,
-	find func(ctx context.Context, s record.Store, t record.Tenant, id string) (Deletion, error),
-	remove func(ctx context.Context, s record.Store, schema, id string) error) action {
-	return action{name: "delete", short: "delete one", least: 1, most: 1, takes: "a " + argument, changes: true,
+// deletable is a kind of items that can be deleted by their IDs.
+type deletable[ID any] struct {
+	kind, kinds string // such as menu item and, in the command, menus
+	argument    string // such as MENU
+	parse       func(argument, text string) (ID, error)
+	// find and remove return record.ErrNotFound if the item does not exist. find need not set the
+	// schema, the kind and the ID.
+	find   func(ctx context.Context, s record.Store, t record.Tenant, id ID) (Deletion, error)
+	remove func(s record.Store, ctx context.Context, schema string, id ID) error
+}
+
+// deleteAction deletes an item.
+func deleteAction[ID any](app *cli.App, items deletable[ID]) action {
+	return action{name: "delete", short: "delete one", least: 1, most: 1, takes: "a " + items.argument, changes: true,
 		run: func(ctx context.Context, schema string, args []string, f deleteFlags) error {
-			id := args[0]
+			id, err := items.parse(items.argument, args[0])
+			if err != nil {
+				return err
+			}
 			explain := func(err error) error {
 				if errors.Is(err, record.ErrNotFound) {
-					err = cli.WithHint(cli.Reword(err, "%s has no %s %.80q", schema, kind, id), fmt.Sprintf("`tsmon tenant %s %s list` shows those that there are", kinds, schema))
+					err = cli.WithHint(cli.Reword(err, "%s has no %s %.80q", schema, items.kind, args[0]), fmt.Sprintf("`tsmon tenant %s %s list` shows them all", items.kinds, schema))
 				}
 				return err
 			}
@@ -106,11 +120,11 @@ func deleteAction(app *cli.App, kind, kinds, argument string,
 					if err != nil {
 						return Deletion{}, err
 					}
-					d, err := find(ctx, s, t, id)
-					d.Schema, d.Kind, d.ID = schema, kind, id
+					d, err := items.find(ctx, s, t, id)
+					d.Schema, d.Kind, d.ID = schema, items.kind, args[0]
 					return d, explain(err)
 				},
-				func(s record.Store) error { return explain(remove(ctx, s, schema, id)) })
+				func(s record.Store) error { return explain(items.remove(s, ctx, schema, id)) })
 		}}
 }
 
@@ -136,11 +150,11 @@ Without --yes nothing is deleted; the command prints what would be.`,
   tsmon tenant variables acueducto delete 7 --dry-run
   tsmon tenant variables acueducto delete 7 --yes`,
 	}, []action{
-		listAction(func(ctx context.Context, schema string) error { return runVariablesList(ctx, app, schema) }),
-		deleteAction(app, "variable", "variables", "VARIABLE", findVariable,
-			func(ctx context.Context, s record.Store, schema, id string) error {
-				return s.DeleteVariable(ctx, schema, id)
-			}),
+		listAction(app, []string{"ID", "NAME", "UNIT", "TYPE", "EQUATION", "ACTIVE"}, record.Store.Variables, variableRow),
+		deleteAction(app, deletable[string]{
+			kind: "variable", kinds: "variables", argument: "VARIABLE", find: findVariable, remove: record.Store.DeleteVariable,
+			parse: func(_, id string) (string, error) { return id, nil },
+		}),
 	}, func(ctx context.Context, s record.Store, schema string, _ []string) (names []string, err error) {
 		variables, err := s.Variables(ctx, schema)
 		for _, v := range variables {
@@ -150,21 +164,15 @@ Without --yes nothing is deleted; the command prints what would be.`,
 	})
 }
 
-func runVariablesList(ctx context.Context, app *cli.App, schema string) error {
-	variables, err := readAll(ctx, app, func(s record.Store) ([]record.Variable, error) { return s.Variables(ctx, schema) })
-	if err != nil {
-		return err
+func variableRow(v record.Variable) []string {
+	unit, equation := "", ""
+	if v.Unit != nil {
+		unit = *v.Unit
 	}
-	return printTable(app, variables, []string{"ID", "NAME", "UNIT", "TYPE", "EQUATION", "ACTIVE"}, func(v record.Variable) []string {
-		unit, equation := "", ""
-		if v.Unit != nil {
-			unit = *v.Unit
-		}
-		if v.Calc && v.Equation != nil {
-			equation = *v.Equation
-		}
-		return []string{v.Key(), v.Name, unit, v.Type, equation, strconv.FormatBool(v.Status)}
-	})
+	if v.Calc && v.Equation != nil {
+		equation = *v.Equation
+	}
+	return []string{v.Key(), v.Name, unit, v.Type, equation, strconv.FormatBool(v.Status)}
 }
 
 func findVariable(ctx context.Context, s record.Store, t record.Tenant, id string) (Deletion, error) {
@@ -198,15 +206,10 @@ Without --yes nothing is deleted; the command prints what would be.`,
   tsmon tenant menus acueducto delete 7 --dry-run
   tsmon tenant menus acueducto delete 7 --yes`,
 	}, []action{
-		listAction(func(ctx context.Context, schema string) error { return runMenusList(ctx, app, schema) }),
-		deleteAction(app, "menu item", "menus", "MENU", findMenu,
-			func(ctx context.Context, s record.Store, schema, id string) error {
-				n, err := number("MENU", id)
-				if err == nil {
-					err = s.DeleteMenu(ctx, schema, n)
-				}
-				return err
-			}),
+		listAction(app, []string{"ID", "NAME", "PATH", "ACTIVE"}, record.Store.Menus, menuRow),
+		deleteAction(app, deletable[int64]{
+			kind: "menu item", kinds: "menus", argument: "MENU", parse: number, find: findMenu, remove: record.Store.DeleteMenu,
+		}),
 	}, func(ctx context.Context, s record.Store, schema string, _ []string) (names []string, err error) {
 		menus, err := s.Menus(ctx, schema)
 		for _, m := range menus {
@@ -216,36 +219,26 @@ Without --yes nothing is deleted; the command prints what would be.`,
 	})
 }
 
-func runMenusList(ctx context.Context, app *cli.App, schema string) error {
-	menus, err := readAll(ctx, app, func(s record.Store) ([]record.Menu, error) { return s.Menus(ctx, schema) })
-	if err != nil {
-		return err
-	}
-	return printTable(app, menus, []string{"ID", "NAME", "PATH", "ACTIVE"}, func(m record.Menu) []string {
-		return []string{strconv.FormatInt(m.ID, 10), m.Name, m.Path, strconv.FormatBool(m.Status)}
-	})
+func menuRow(m record.Menu) []string {
+	return []string{strconv.FormatInt(m.ID, 10), m.Name, m.Path, strconv.FormatBool(m.Status)}
 }
 
-func findMenu(ctx context.Context, s record.Store, t record.Tenant, id string) (Deletion, error) {
-	n, err := number("MENU", id)
-	if err != nil {
-		return Deletion{}, err
-	}
+func findMenu(ctx context.Context, s record.Store, t record.Tenant, id int64) (Deletion, error) {
 	all, err := s.Export(ctx, t.Schema)
 	if err != nil {
 		return Deletion{}, err
 	}
-	i := slices.IndexFunc(all.Menus, func(m record.Menu) bool { return m.ID == n })
+	i := slices.IndexFunc(all.Menus, func(m record.Menu) bool { return m.ID == id })
 	if i < 0 {
 		return Deletion{}, record.ErrNotFound
 	}
 	d := Deletion{Name: all.Menus[i].Name}
-	permissions := slices.DeleteFunc(all.Permissions, func(p record.Permission) bool { return p.Menu != n })
+	permissions := slices.DeleteFunc(all.Permissions, func(p record.Permission) bool { return p.Menu != id })
 	d.with("permissions", len(permissions))
-	if t.Settings.SaveMenu == n {
+	if t.Settings.SaveMenu == id {
 		d.UsedBy = append(d.UsedBy, Use{Kind: "setting", ID: "save-menu"})
 	}
-	if t.Settings.PublishMenu == n {
+	if t.Settings.PublishMenu == id {
 		d.UsedBy = append(d.UsedBy, Use{Kind: "setting", ID: "publish-menu"})
 	}
 	return d, nil

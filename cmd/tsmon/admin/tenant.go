@@ -42,19 +42,21 @@ func withRecords(ctx context.Context, app *cli.App, f func(record.Store) error) 
 	return cli.WithRecords(ctx, c, f)
 }
 
-// readAll returns what read finds in the configured records: not nil, so that it is a list in
-// JSON.
-func readAll[T any](ctx context.Context, app *cli.App, read func(record.Store) ([]T, error)) ([]T, error) {
-	all := []T{}
+// printAll prints what read finds in the configured records: as JSON, or as a table with a row
+// for each item.
+func printAll[T any](ctx context.Context, app *cli.App, heading []string, read func(record.Store) ([]T, error), row func(T) []string) error {
+	items := []T{} // a list in JSON
 	err := withRecords(ctx, app, func(s record.Store) error {
 		found, err := read(s)
-		all = append(all, found...)
+		items = append(items, found...)
 		return err
 	})
-	return all, err
+	if err != nil {
+		return err
+	}
+	return printTable(app, items, heading, row)
 }
 
-// printTable prints items: as JSON, or as a table with a row for each.
 func printTable[T any](app *cli.App, items []T, heading []string, row func(T) []string) error {
 	rows := [][]string{heading}
 	for _, item := range items {
@@ -349,16 +351,19 @@ func tenantListCommand(app *cli.App) *cobra.Command {
 		Short:   "List the tenants and their time-series databases",
 		Example: "  tsmon tenant list --json",
 		Args:    cli.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return runTenantList(cmd.Context(), app) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			tenants := []record.Tenant{} // a list in JSON
+			err := withRecords(cmd.Context(), app, func(s record.Store) error {
+				found, err := s.Tenants(cmd.Context())
+				tenants = append(tenants, found...)
+				return err
+			})
+			if err != nil && !errors.Is(err, cli.ErrNoRecords) {
+				return err
+			}
+			return printTable(app, tenants, []string{"SCHEMA", "DATABASE", "TIME ZONE"}, func(t record.Tenant) []string {
+				return []string{t.Schema, t.TsName, t.Settings.TimeZone}
+			})
+		},
 	}
-}
-
-func runTenantList(ctx context.Context, app *cli.App) error {
-	tenants, err := readAll(ctx, app, func(s record.Store) ([]record.Tenant, error) { return s.Tenants(ctx) })
-	if err != nil && !errors.Is(err, cli.ErrNoRecords) {
-		return err
-	}
-	return printTable(app, tenants, []string{"SCHEMA", "DATABASE", "TIME ZONE"}, func(t record.Tenant) []string {
-		return []string{t.Schema, t.TsName, t.Settings.TimeZone}
-	})
 }

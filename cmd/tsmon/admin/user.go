@@ -90,23 +90,20 @@ user stays disabled.`,
 		Example: "  tsmon user token acueducto ana@example.com",
 		Args:    cli.Args(2, 2, "a SCHEMA and an EMAIL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runUserToken(cmd.Context(), app, args[0], args[1])
+			ctx, schema, email := cmd.Context(), args[0], args[1]
+			token := cli.RandomText()
+			u, err := changeUser(ctx, app, schema, email, func(s record.Store) error {
+				return s.SetUserToken(ctx, schema, email, monitor.TokenDigest(token))
+			})
+			if err != nil {
+				return err
+			}
+			if u.Disabled {
+				app.Warn([]string{email + " is disabled and can't log in"})
+			}
+			return printToken(app, UserToken{schema, u.Email, u.ID, token})
 		},
 	}
-}
-
-func runUserToken(ctx context.Context, app *cli.App, schema, email string) error {
-	token := cli.RandomText()
-	u, err := changeUser(ctx, app, schema, email, func(s record.Store) error {
-		return s.SetUserToken(ctx, schema, email, monitor.TokenDigest(token))
-	})
-	if err != nil {
-		return err
-	}
-	if u.Disabled {
-		app.Warn([]string{email + " is disabled and can't log in"})
-	}
-	return printToken(app, UserToken{schema, u.Email, u.ID, token})
 }
 
 // changeUser runs f and returns the user as f left it.
@@ -143,24 +140,19 @@ func userListCommand(app *cli.App) *cobra.Command {
 		Short:   "List the users of a tenant",
 		Example: "  tsmon user list acueducto",
 		Args:    cli.Args(1, 1, "one SCHEMA"),
-		RunE:    func(cmd *cobra.Command, args []string) error { return runUserList(cmd.Context(), app, args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			read := func(s record.Store) (listed []ListedUser, err error) {
+				users, err := s.Users(cmd.Context(), args[0])
+				for _, u := range users {
+					listed = append(listed, listUser(args[0], u))
+				}
+				return listed, err
+			}
+			return printAll(cmd.Context(), app, []string{"ID", "EMAIL", "PROFILE", "ADMIN", "DISABLED"}, read, func(u ListedUser) []string {
+				return []string{strconv.FormatInt(u.ID, 10), u.Email, strconv.FormatInt(u.Profile, 10), strconv.FormatBool(u.Admin), strconv.FormatBool(u.Disabled)}
+			})
+		},
 	}
-}
-
-func runUserList(ctx context.Context, app *cli.App, schema string) error {
-	users, err := readAll(ctx, app, func(s record.Store) (listed []ListedUser, err error) {
-		users, err := s.Users(ctx, schema)
-		for _, u := range users {
-			listed = append(listed, listUser(schema, u))
-		}
-		return listed, err
-	})
-	if err != nil {
-		return err
-	}
-	return printTable(app, users, []string{"ID", "EMAIL", "PROFILE", "ADMIN", "DISABLED"}, func(u ListedUser) []string {
-		return []string{strconv.FormatInt(u.ID, 10), u.Email, strconv.FormatInt(u.Profile, 10), strconv.FormatBool(u.Admin), strconv.FormatBool(u.Disabled)}
-	})
 }
 
 func userDisableCommand(app *cli.App) *cobra.Command {
@@ -172,15 +164,12 @@ within a minute. If the user is disabled already, nothing changes.`,
 		Example: "  tsmon user disable acueducto ana@example.com",
 		Args:    cli.Args(2, 2, "a SCHEMA and an EMAIL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runUserDisable(cmd.Context(), app, args[0], args[1])
+			ctx, schema, email := cmd.Context(), args[0], args[1]
+			u, err := changeUser(ctx, app, schema, email, func(s record.Store) error { return s.DisableUser(ctx, schema, email) })
+			if err != nil {
+				return err
+			}
+			return app.Print(listUser(schema, u), func(w io.Writer) { fmt.Fprintf(w, "disabled %s\n", u.Email) })
 		},
 	}
-}
-
-func runUserDisable(ctx context.Context, app *cli.App, schema, email string) error {
-	u, err := changeUser(ctx, app, schema, email, func(s record.Store) error { return s.DisableUser(ctx, schema, email) })
-	if err != nil {
-		return err
-	}
-	return app.Print(listUser(schema, u), func(w io.Writer) { fmt.Fprintf(w, "disabled %s\n", u.Email) })
 }

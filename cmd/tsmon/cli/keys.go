@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -79,13 +80,13 @@ var keyLike = regexp.MustCompile(`untrusted comment|^[\sA-Za-z0-9+/=]{100,}$|\n`
 // for its password. unlock decrypts the key, which takes 0.1 s for a Tauri key; it is nil if there
 // is no key.
 func (a *App) LockedKey(ctx context.Context, c *config.Config, file string) (unlock func() (signing.PrivateKey, error), err error) {
-	source, path, text, err := privateKeyText(c, file)
+	path, text, err := privateKeyText(c, file)
 	if err != nil || text == "" {
 		return nil, err
 	}
 	key, err := signing.ParsePrivateKey(text)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", source, err)
+		return nil, fmt.Errorf("%s: %w", cmp.Or(path, "the key in TAURI_SIGNING_PRIVATE_KEY, which names no file"), err)
 	}
 	return a.Unlocker(ctx, c, key, path)
 }
@@ -141,28 +142,23 @@ func CheckMode(path string, refused fs.FileMode, mend string) error {
 	return err
 }
 
-// privateKeyText returns the text of the signing key, its source, which never shows a
-// literal key, and its file, if it has one.
-func privateKeyText(c *config.Config, file string) (source, path, text string, err error) {
-	literal := string(c.Signing.Key)
-	switch {
-	case file != "":
-	case literal != "":
-		text, err = TextOrFile(literal)
+// privateKeyText returns the text of the signing key and its file, empty if the environment has
+// the key itself. Both are empty if there is no key.
+func privateKeyText(c *config.Config, file string) (path, text string, err error) {
+	if named := string(c.Signing.Key); file == "" && named != "" {
+		text, err = TextOrFile(named)
 		switch {
-		case text != literal:
-			return literal, literal, text, err
+		case text != named:
+			return named, text, err
 		case err != nil:
-			return "", "", "", fmt.Errorf("the key in TAURI_SIGNING_PRIVATE_KEY: %w", err)
+			return "", "", fmt.Errorf("the key in TAURI_SIGNING_PRIVATE_KEY: %w", err)
 		}
-		return "the key in TAURI_SIGNING_PRIVATE_KEY, which names no file", "", literal, nil
-	case c.Signing.KeyPath != "":
-		file = c.Signing.KeyPath
-	default:
-		return "", "", "", nil
+		return "", text, nil
 	}
-	text, err = keyFile(file)
-	return file, file, text, err
+	if path = cmp.Or(file, c.Signing.KeyPath); path != "" {
+		text, err = keyFile(path)
+	}
+	return path, text, err
 }
 
 // Password returns the password from the environment, or asks for it on a terminal. Without

@@ -35,7 +35,7 @@ func TestNoRights(t *testing.T) {
 		if os.Geteuid() == 0 {
 			syscall.Setfsuid(65534)
 		}
-		_, _, _, key = privateKeyText(c, "")
+		_, _, key = privateKeyText(c, "")
 		made = os.Mkdir(filepath.Join(folder, "data"), 0o700)
 	}()
 	<-done
@@ -51,7 +51,7 @@ func TestNoRights(t *testing.T) {
 	if err := os.Chmod(folder, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, text, err := privateKeyText(c, ""); err != nil || text != "RW" {
+	if _, text, err := privateKeyText(c, ""); err != nil || text != "RW" {
 		t.Errorf("%q, %v", text, err)
 	}
 	if err := os.Mkdir(filepath.Join(folder, "data"), 0o700); err != nil {

@@ -124,24 +124,23 @@ func (p channelsArea) keeper() upkeep.Keeper {
 // unnamed finds what lies among the releases and no log names.
 func (p channelsArea) unnamed(ctx context.Context, n *notes) {
 	found, err := p.keeper().Unnamed(ctx)
-	if err != nil {
-		n.at(library.Root).failed(err, "see storage")
-	}
-	for _, f := range found {
-		n.at(f.Object).fail(f.Mend, "%s", f.Problem)
-	}
+	n.at(library.Root).misplaced(found, err)
 }
 
 // strangers reports objects in a channel's folders that are not part of it.
 func (p channelsArea) strangers(ctx context.Context, n *notes, log *channels.Log) {
-	found, err := p.keeper().Strangers(ctx, log.Channel, log)
+	n.misplaced(p.keeper().Strangers(ctx, log.Channel, log))
+	n.at(channels.ManifestKey(log.Channel))
+}
+
+// misplaced reports what was found to be in the wrong place, and why not everything was examined.
+func (n *notes) misplaced(found []upkeep.Finding, err error) {
 	if err != nil {
 		n.failed(err, "see storage")
 	}
 	for _, f := range found {
 		n.at(f.Object).fail(f.Mend, "%s", f.Problem)
 	}
-	n.at(channels.ManifestKey(log.Channel))
 }
 
 // differences describes how the configured operators differ from those in force, empty if they

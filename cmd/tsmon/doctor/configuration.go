@@ -21,7 +21,9 @@ type Checked struct {
 // CheckConfiguration looks for mistakes in the configuration, without a request to
 // a store or a server.
 func CheckConfiguration(i *config.Inspection, checkServer func(config.Server) error) Checked {
-	addServer(i, checkServer)
+	if err := checkServer(i.Config.Server); err != nil { // which tsmon serve would refuse
+		i.Add(config.Mistakes{{Setting: "server", Text: err.Error(), Mend: cli.HintFor(err)}})
+	}
 	c := Checked{File: i.File, Valid: len(i.Mistakes) == 0, Problems: []Finding{}, Settings: i.Settings()}
 	for _, f := range configuration(i) {
 		if f.Level == Error || f.Where != "" && f.Level == Warning {
@@ -33,13 +35,6 @@ func CheckConfiguration(i *config.Inspection, checkServer func(config.Server) er
 		c.Settings[at].Value = keyIDs(i.Config.TrustedKeys)
 	}
 	return c
-}
-
-// addServer adds what `tsmon serve` would refuse.
-func addServer(i *config.Inspection, check func(config.Server) error) {
-	if err := check(i.Config.Server); err != nil {
-		i.Add(config.Mistakes{{Setting: "server", Text: err.Error(), Mend: cli.HintFor(err)}})
-	}
 }
 
 // configuration reports the mistakes in a configuration.

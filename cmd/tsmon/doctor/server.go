@@ -12,9 +12,9 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
+	"tsmon/api"
 	"tsmon/api/monitor/mqtt"
 	"tsmon/cmd/tsmon/cli"
 	"tsmon/store/record"
@@ -94,82 +94,22 @@ func (p serverArea) messages(ctx context.Context, n *notes) {
 		return
 	}
 	const mend = "check the host, the port, the user and the password in server.mqtt.url (TSMON_MQTT_URL)"
-	last := &lastLine{}
-	client, err := mqtt.Dial(ctx, mqtt.Options{URL: string(p.config.Server.MQTT.URL), Log: slog.New(last.handler())})
+	client, err := mqtt.Dial(ctx, mqtt.Options{URL: string(p.config.Server.MQTT.URL), Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		n.fail(mend, "%v", err)
 		return
 	}
-	err = await(ctx, client, last)
-	if closed := client.Close(); err == nil {
-		err = closed
-	}
-	if err != nil {
-		n.fail(mend, "the broker accepts no connections: %v", last.text(err))
+	ctx, cancel := context.WithTimeout(ctx, brokerPatience)
+	defer cancel()
+	if err := errors.Join(client.Connected(ctx), client.Close()); err != nil {
+		n.fail(mend, "the broker accepts no connections: %v", err)
 		return
 	}
 	n.ok("the broker accepts connections")
 }
 
-// How long a connection to the broker is waited for, and how long once an attempt
-// has failed.
-const (
-	brokerPatience = 5 * time.Second
-	retryPatience  = time.Second
-)
-
-// await waits for the first connection of a client.
-func await(ctx context.Context, client *mqtt.Client, log *lastLine) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, brokerPatience)
-	defer cancel()
-	look := time.NewTicker(50 * time.Millisecond)
-	defer look.Stop()
-	var retried <-chan time.Time
-	for {
-		if err = client.Ping(ctx); err == nil {
-			return nil
-		}
-		if retried == nil && log.line.Load() != nil {
-			retried = time.After(retryPatience)
-		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-retried:
-			return err
-		case <-look.C:
-		}
-	}
-}
-
-// lastLine keeps the last line of a log.
-type lastLine struct{ line atomic.Pointer[string] }
-
-func (l *lastLine) Write(line []byte) (int, error) {
-	text := strings.TrimSpace(string(line))
-	l.line.Store(&text)
-	return len(line), nil
-}
-
-func (l *lastLine) handler() slog.Handler {
-	return slog.NewTextHandler(l, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-		if a.Key == slog.TimeKey || a.Key == slog.LevelKey {
-			return slog.Attr{}
-		}
-		return a
-	}})
-}
-
-// text returns the line, or the error if there is none.
-func (l *lastLine) text(err error) string {
-	if line := l.line.Load(); line != nil {
-		return *line
-	}
-	return err.Error()
-}
-
-// concerns are what a server can be ready for.
-var concerns = []string{"updates", "monitoring"}
+// brokerPatience is how long the broker may take to accept a connection.
+const brokerPatience = 5 * time.Second
 
 // ready asks the server at server.listen, and the one behind public_url, whether
 // they are ready. The first may have a certificate, which is not for its address.
@@ -206,15 +146,14 @@ func clientOf(c *x509.Certificate) *http.Client {
 }
 
 func (p serverArea) readyAt(ctx context.Context, n *notes, client *http.Client, base string) {
-	for _, concern := range concerns {
+	for _, concern := range []string{api.Updates, api.Monitoring} {
 		if !readyFor(ctx, n, client, base, concern) {
 			return
 		}
 	}
 }
 
-// readyFor reports whether one concern of a server works. answers is false if no
-// server of ours answers.
+// readyFor checks one side of a server. answers is false if no server of ours answers.
 func readyFor(ctx context.Context, n *notes, client *http.Client, base, concern string) (answers bool) {
 	n.at(base + "/readyz?for=" + concern)
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, n.where, nil)

@@ -53,7 +53,7 @@ func TestBackends(t *testing.T) {
 	c.environ["TSMON_SERIES_URL"] = "http://u:hush@" + free(t)
 	c.environ["TSMON_MQTT_URL"] = "mqtt://u:hush@" + free(t)
 	r = c.examine()
-	for text, setting := range map[string]string{"ping": "TSMON_RECORDS", "the broker accepts no connections: msg=": "TSMON_MQTT_URL"} {
+	for text, setting := range map[string]string{"ping": "TSMON_RECORDS", "the broker accepts no connections: failed to connect to mqtt://127.0.0.1:": "TSMON_MQTT_URL"} {
 		if mend := c.wantIn(r, doctor.Error, "server", text); !strings.Contains(mend, setting) {
 			t.Errorf("%s: %s", text, mend)
 		}

@@ -19,7 +19,9 @@ func keep(t *testing.T, f *fixture) {
 	f.now = time.Now().Truncate(time.Second)
 	for _, name := range []string{"America/Bogota", "Asia/Kolkata", "Asia/Kathmandu", "changing"} {
 		t.Run(name, func(t *testing.T) {
-			f.database = f.create(t)
+			t.Parallel()
+			own := *f
+			own.database = f.create(t)
 			zone := changing(t, f.now.Add(-23*day).Truncate(time.Hour))
 			if name != "changing" {
 				var err error
@@ -27,7 +29,7 @@ func keep(t *testing.T, f *fixture) {
 					t.Fatal(err)
 				}
 			}
-			keepIn(t, f, zone)
+			keepIn(t, &own, zone)
 		})
 	}
 }

@@ -101,11 +101,13 @@ func (s *scanner) countLoose(ctx context.Context, of source, day, until int64) (
 
 // upkeep packs what ended before a time, remakes rollups whose parts are not those of their
 // database, and then deletes what is too old. It can end anywhere, and be called again.
+// A retention that is set while it packs has to wait for the next call: what that database
+// holds may not be packed yet, and what is deleted unpacked has no rollup.
 func (s *Store) upkeep(ctx context.Context, until time.Time) error {
-	if err := s.pack(ctx, until); err != nil {
-		return err
-	}
 	databases, err := s.databases(ctx)
+	if err == nil {
+		err = s.pack(ctx, until)
+	}
 	for _, d := range databases {
 		if err == nil && d.stale {
 			err = s.remake(ctx, d)

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"math"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -208,6 +210,95 @@ func TestExpired(t *testing.T) {
 	}
 	if got := y.answers(t, 9, 24*time.Hour); !sameAnswers(got, want) || y.count(t, "chunks") > 0 {
 		t.Errorf("%+v, not %+v", got, want)
+	}
+}
+
+// interrupted is a context that has something done when a statement begins.
+type interrupted struct {
+	context.Context
+	mu   *sync.Mutex
+	left *int         // statements before it
+	do   func() error // fails if the statement is one of a transaction that writes
+}
+
+func (i interrupted) Done() <-chan struct{} {
+	if i.mu.TryLock() { // a transaction asks from a goroutine of its own too
+		defer i.mu.Unlock()
+		if *i.left--; *i.left < 0 && i.do() == nil {
+			*i.left = math.MaxInt
+		}
+	}
+	return i.Context.Done()
+}
+
+// TestRetentionWhilePacking has another process set the retention of one database at each
+// statement of the upkeep for another, and finds what its deleted values amounted to.
+func TestRetentionWhilePacking(t *testing.T) {
+	const day = 24 * time.Hour
+	var samples []series.Sample
+	for hour := range 19 * 24 {
+		at := present.Add(-time.Duration(hour+1) * time.Hour)
+		samples = append(samples, series.Sample{Measurement: "m", Time: at, Fields: map[string]any{"f": float64(hour)}})
+	}
+	set := 0
+	for step := range 24 {
+		name := filepath.Join(t.TempDir(), "series.db")
+		y := newYears(t, name, 0)
+		y.store.packing.hour = present.Truncate(time.Hour) // so that writing doesn't pack
+		if err := y.store.Write(t.Context(), "db", y.samples()); err != nil {
+			t.Fatal(err)
+		}
+		elsewhere := open(t, name, Options{Now: func() time.Time { return present }})
+		elsewhere.packing.hour = present.Truncate(time.Hour)
+		if _, err := elsewhere.file.Writer.Exec("PRAGMA busy_timeout = 0"); err != nil {
+			t.Fatal(err)
+		}
+		if err := elsewhere.Create(t.Context(), "other"); err != nil {
+			t.Fatal(err)
+		}
+		days := func() ([]series.Point, error) {
+			results, err := elsewhere.Series(t.Context(), "other", []series.Range{{
+				Key: series.Key{Measurement: "m", Field: "f"}, Start: present.Add(-20 * day), Stop: present, Every: day, Zone: time.UTC,
+			}})
+			if err != nil {
+				return nil, err
+			}
+			return results[0].Points, nil
+		}
+		var mu sync.Mutex
+		var want []series.Point
+		left := step
+		err := y.store.upkeep(interrupted{t.Context(), &mu, &left, func() error {
+			err := elsewhere.Write(t.Context(), "other", samples)
+			if err == nil {
+				want, err = days()
+			}
+			if err == nil {
+				_, err = elsewhere.file.Writer.Exec(setKeeping, 9*day, 1, "other") // as Keep begins
+			}
+			return err
+		}}, present)
+		mu.Lock() // for good: nothing is done any more
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want != nil {
+			set++
+		}
+		if err := elsewhere.upkeep(t.Context(), present); err != nil {
+			t.Fatal(err)
+		}
+		same := func(a, b series.Point) bool { return a.Time.Equal(b.Time) && near(a.Number, b.Number) }
+		got, err := days()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want != nil && (len(want) < 19 || !slices.EqualFunc(got, want, same)) {
+			t.Errorf("step %d: the days are\n%+v\nnot\n%+v", step, got, want)
+		}
+	}
+	if set < 8 {
+		t.Errorf("the retention was set in %d upkeeps", set)
 	}
 }
 
