@@ -194,7 +194,7 @@ func variablesByField(t *testing.T, s record.Store) {
 	})
 	check(t, err)
 	equal(t, "ids", got, map[record.Field]record.ID{
-		f("p 1", "p"): record.ID{Text: "z última"}, f("n", "n"): record.ID{Text: "10", Integer: true}, f("g", "g"): {Text: "123456789012345678901234567890", Integer: true},
+		f("p 1", "p"): {Text: "z última"}, f("n", "n"): {Text: "10", Integer: true}, f("g", "g"): {Text: "123456789012345678901234567890", Integer: true},
 	})
 	equal(t, "ids of nothing", len(must(s.VariablesByField(ctx, schema, nil))(t)), 0)
 }
