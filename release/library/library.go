@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"tsmon/channels"
-	"tsmon/manifest"
 	"tsmon/release/bundle"
 	"tsmon/signing"
 	"tsmon/store/object"
@@ -42,9 +41,9 @@ const sideBySide = 4
 // Record reads the record of a version: the one that a log names, else the newest. A
 // *Refusal with ErrNoRelease if the version was not published, or was discarded.
 func (l Library) Record(ctx context.Context, version string) (*Record, error) {
-	v, err := manifest.ParseVersion(version)
+	v, err := bundle.ParseVersion(version)
 	if err != nil {
-		return nil, &bundle.Refusal{Cause: err, Mend: "write it like 1.4.0"}
+		return nil, err
 	}
 	h, err := l.recordSet(ctx, v.String())
 	switch {
