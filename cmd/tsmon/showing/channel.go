@@ -102,17 +102,18 @@ func runChannelList(ctx context.Context, app *cli.App) error {
 	return errors.Join(app.Print(states, func(w io.Writer) { cli.Table(w, rows) }), failed)
 }
 
-// LoadLog reads the log of a channel that shows something.
-func LoadLog(ctx context.Context, app *cli.App, channel string) (*channels.Log, *release.Publisher, error) {
-	_, p, err := Reader(ctx, app, "")
+// LoadLog reads the configuration and the log of a channel that shows something. If only the log
+// can't be read, it returns the others with the error.
+func LoadLog(ctx context.Context, app *cli.App, channel string) (*config.Config, *release.Publisher, *channels.Log, error) {
+	c, p, err := Reader(ctx, app, "")
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	log, err := p.Repository().Load(ctx, channel)
 	if err == nil && log.Head() == nil {
 		err = showsNothing(channel)
 	}
-	return log, p, err
+	return c, p, log, err
 }
 
 func showsNothing(channel string) error {
@@ -127,7 +128,7 @@ func ShowCommand(app *cli.App) *cobra.Command {
 		Example: "  tsmon channel show stable --json",
 		Args:    cli.Args(1, 1, "one CHANNEL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			log, p, err := LoadLog(cmd.Context(), app, args[0])
+			_, p, log, err := LoadLog(cmd.Context(), app, args[0])
 			if err != nil {
 				return err
 			}

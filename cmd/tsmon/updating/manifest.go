@@ -149,11 +149,7 @@ func runValidate(ctx context.Context, app *cli.App, f validateFlags, source stri
 	if f.format != "text" && f.format != "github" {
 		return cli.Usagef("--format is text or github, not %q", f.format)
 	}
-	c, err := app.Load()
-	if err != nil {
-		return err
-	}
-	client, err := f.access.client(c)
+	c, client, err := f.access.client(app)
 	if err != nil {
 		return err
 	}
@@ -273,11 +269,7 @@ func manifestDiffCommand(app *cli.App) *cobra.Command {
 }
 
 func runManifestDiff(ctx context.Context, app *cli.App, f accessFlags, sources []string) error {
-	c, err := app.Load()
-	if err != nil {
-		return err
-	}
-	client, err := f.client(c)
+	_, client, err := f.client(app)
 	if err != nil {
 		return err
 	}
