@@ -30,7 +30,7 @@ func probe(client *http.Client, token string, keys signing.Keyring, allowUnbound
 	}
 	past := &pastCaches{next: client.Transport}
 	client.Transport = past
-	prober := &updater.Prober{HTTP: client, Keys: keys, AllowUnbound: allowUnbound, Header: header, Patience: probePatience}
+	prober := &updater.Prober{Updater: updater.Updater{HTTP: client, Keys: keys, RequireVersion: !allowUnbound, Header: header}, Patience: probePatience}
 	return func(ctx context.Context, address string, want manifest.Manifest, bundles bool) error {
 		var err error
 		if bundles {

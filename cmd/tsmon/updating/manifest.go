@@ -166,8 +166,8 @@ func runValidate(ctx context.Context, app *cli.App, f validateFlags, source stri
 	}
 	doc, problems := manifest.Check(data, manifest.Rules{Keys: keys, AllowUnbound: !f.requireVersion})
 	if f.download && len(problems) == 0 {
-		prober := &updater.Prober{HTTP: client.HTTP, Keys: keys, AllowUnbound: !f.requireVersion, Header: client.Header, Token: client.Token}
-		if problems, err = validateBundles(ctx, app, prober, doc); err != nil {
+		client.Keys, client.RequireVersion = keys, f.requireVersion
+		if problems, err = validateBundles(ctx, app, &updater.Prober{Updater: *client}, doc); err != nil {
 			return err
 		}
 	}
