@@ -52,7 +52,7 @@ test: tools
 # an hour. All sixteen shares are the whole. Package longtest divides the cases.
 SHARE = 1/1
 LONG := ./api/fleet ./api/fleet/verdict/simulate ./api/updates ./channels ./cmd/tsmon ./release ./store/record/postgres ./store/record/sqlite ./store/series/sqlite
-LONG_TESTS := KilledAnywhere$$|RingsKilled$$|KilledPacking|KilledUpkeep|PruneMeetsEverybody|Interleavings|PlansComeTrue$$|FortyAddresses|ManyPlans|TestTable|TestAges|TestContract$$/Ages|TestScripts$$/minio
+LONG_TESTS := KilledAnywhere$$|RingsKilled$$|KilledPacking|KilledUpkeep|PruneMeetsEverybody|SixteenPublishers|SixteenMoversOfRings|Interleavings|PlansComeTrue$$|FortyAddresses|ManyPlans|TestTable|TestAges|TestContract$$/Ages|TestScripts$$/minio
 RACED = go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | awk -v share=$(SHARE) 'BEGIN { split(share, s, "/") } /./ && ++n % s[2] == s[1] % s[2]'
 
 test-long: tools

@@ -36,7 +36,7 @@ func (p *Publisher) finish(ctx context.Context, plan *Plan, o Options) (*Plan, e
 			return nil, err
 		}
 	}
-	if plan.Entry == nil && plan.log != nil && len(plan.seen) > 0 {
+	if plan.Entry == nil {
 		if behind, err := p.Repository().Behind(plan.log, plan.seen); err == nil && len(behind) > 0 {
 			plan.Rendered, plan.Changed = behind, true
 		}
@@ -62,12 +62,11 @@ func (plan *Plan) unsign(step channels.Entry) {
 	plan.Entry, plan.head = &step, &step
 }
 
-// Apply carries out a plan. It uploads what is missing, creates the record, checks that
-// clients may read both the release's and the channel's folder, appends the entry if the log
-// still ends at Base, updates the manifest, moves the followers, and fetches what clients
-// get. It returns the plan with its outcome. If it fails, the plan is nil unless the channel
-// has moved. The error is a *channels.ConflictError if somebody else moved the channel since
-// the plan was made.
+// Apply carries out a plan and returns it with its outcome. It uploads what is missing, creates
+// the record, checks that clients may read both folders, appends the entry if the log still ends
+// at Base, updates the manifest, moves the followers, and fetches what clients get. If it fails,
+// the plan is nil unless the channel has moved. The error is a *channels.ConflictError if
+// somebody else moved the channel since the plan was made.
 func (p *Publisher) Apply(ctx context.Context, plan *Plan) (*Plan, error) {
 	w := &applying{p, plan}
 	if plan.record == nil && plan.Base.Sequence == 0 && plan.Entry != nil {
@@ -96,16 +95,16 @@ func (p *Publisher) Apply(ctx context.Context, plan *Plan) (*Plan, error) {
 		return plan, nil
 	}
 	if stays {
-		err = w.moveFollowers(ctx, followers)
+		w.moveFollowers(ctx, followers)
 	}
-	if err = errors.Join(append(plan.broken, err)...); err != nil {
+	if err := errors.Join(plan.broken...); err != nil {
 		return plan, err
 	}
 	return plan, w.probe(ctx)
 }
 
-// addRelease adds the release of a plan to the store, and has the store prove that
-// it honours conditions, before anything relies on them.
+// addRelease adds the release of a plan to the store, which has to prove that it honours
+// conditions before anything relies on them.
 func (w *applying) addRelease(ctx context.Context) error {
 	plan := w.plan
 	switch {
@@ -233,9 +232,8 @@ func (w *applying) show(ctx context.Context) (err error) {
 	return err
 }
 
-// moveFollowers moves the channels that follow a leader, side by side. One that
-// can't follow is a warning: the leader has moved.
-func (w *applying) moveFollowers(ctx context.Context, followers []*Plan) error {
+// moveFollowers moves the channels that follow a leader, side by side.
+func (w *applying) moveFollowers(ctx context.Context, followers []*Plan) {
 	leader := w.plan
 	var group sync.WaitGroup
 	errs := make([]error, len(followers))
@@ -243,29 +241,27 @@ func (w *applying) moveFollowers(ctx context.Context, followers []*Plan) error {
 		group.Go(func() { followers[i], errs[i] = w.moveFollower(ctx, followers[i]) })
 	}
 	group.Wait()
-	var failed []error
-	for i, err := range errs {
-		switch {
-		case errors.As(err, new(*Refusal)):
-			leader.Warnings = append(leader.Warnings, fmt.Sprintf("%s does not follow: %v", followers[i].Channel, err))
-		case err != nil:
-			failed = append(failed, fmt.Errorf("%s has moved to %s, but %s, which follows it, has not: %w", leader.Channel, leader.Version, followers[i].Channel, err))
-		case followers[i].Changed, followers[i].Waiting != nil:
-			leader.Followers = append(leader.Followers, followers[i])
+	for i, follower := range followers {
+		if errs[i] != nil {
+			leader.leaves(follower.Channel, errs[i])
+		} else if follower.Changed || follower.Waiting != nil {
+			leader.Followers = append(leader.Followers, follower)
 		}
 	}
-	return errors.Join(failed...)
 }
 
 // followAttempts bounds how often a follower is tried while others move it.
 const followAttempts = 20
 
-// moveFollower applies the plan of a follower. If somebody else moves that channel meanwhile,
-// it makes a new plan, which may have nothing left to do.
+// moveFollower applies the plan of a follower, or a new one if somebody else moves that channel
+// meanwhile.
 func (w *applying) moveFollower(ctx context.Context, follower *Plan) (*Plan, error) {
 	leader := w.plan
 	for attempt := 0; ; attempt++ {
-		err := witness(leader, follower)
+		var err error
+		if force := follower.log.Operators(); follower.Entry != nil && force != nil && force.Follows == leader.Channel {
+			err = leader.log.Witness(follower.Entry) // the signed entry that lets it follow
+		}
 		if err == nil {
 			_, err = (&applying{w.Publisher, follower}).advance(ctx, false)
 		}

@@ -9,13 +9,10 @@ import (
 
 	"tsmon/channels"
 	"tsmon/release/approval"
-	"tsmon/release/gate"
-	"tsmon/release/library"
 	"tsmon/release/upkeep"
 )
 
-// awaitEvery is how often a plan is looked at that others are to sign. Each look costs a
-// few requests.
+// awaitEvery is how often Await reads a plan, at a few requests each.
 const awaitEvery = 2 * time.Second
 
 // ShowPlan is Plans.Find with the table of who gets what.
@@ -29,10 +26,10 @@ func (p *Publisher) ShowPlan(ctx context.Context, channel, hash string) (*approv
 	return w, err
 }
 
-// Approve first verifies the bundles of a waiting plan's release in the store. Then it signs the
-// plan, and makes it if it has all signatures; with apply it only makes it. A hash has at least
-// approval.Digits digits. An empty one means the only waiting plan; if none waits, Approve
-// completes the last plan that was made and interrupted. Errors wrap approval.ErrStale if the channel has moved on, and
+// Approve verifies the release of a waiting plan in the store, signs the plan unless apply is
+// true, and makes it if it has all signatures. A hash has at least approval.Digits digits. An
+// empty one means the only waiting plan; if none waits, Approve completes the last plan that was
+// made and interrupted. Errors wrap approval.ErrStale if the channel has moved on, and
 // approval.ErrNoKey if there is no key here that may sign.
 func (p *Publisher) Approve(ctx context.Context, channel, hash string, apply bool) (*Plan, error) {
 	if _, err := p.planner(channel); err != nil {
@@ -68,11 +65,8 @@ func (p *Publisher) Approve(ctx context.Context, channel, hash string, apply boo
 			warnings = append(warnings, again+" had signed the plan already: it counts once")
 		}
 	}
-	plan := &Plan{Action: w.Entry.Action, Channel: channel, Version: w.Entry.Newest(), Previous: "", Sequence: w.Entry.Sequence, URL: p.PublicURL + "/" + channels.ManifestKey(channel),
-		Bundles: []library.Stored{}, Reach: []gate.Reach{}, Base: w.Log.End(), Entry: w.Entry, Warnings: warnings}
-	if head := w.Log.Head(); head != nil {
-		plan.Previous = head.Version
-	}
+	plan := newPlan(p.PublicURL, w.Log, w.Entry)
+	plan.Entry, plan.Warnings = w.Entry, warnings
 	plans.Sign = nil // it has signed
 	done, err := plans.Complete(ctx, w)
 	if plan.Waiting = done.Waiting; err != nil || done.Log == nil {
@@ -87,10 +81,9 @@ func (p *Publisher) Approve(ctx context.Context, channel, hash string, apply boo
 	return plan, err
 }
 
-// Await waits until the last signature of a plan arrives and the plan is made, and returns it
-// with its outcome. If whoever signed last was interrupted, Await makes the plan. It retries
-// when the store fails. The error wraps approval.ErrStale once the plan can't be made any
-// more; if ctx ends first, it is that of ctx.
+// Await waits until a plan has all signatures and is made, and returns it with its outcome. It
+// makes the plan if whoever signed last was interrupted, and retries when the store fails. The
+// error wraps approval.ErrStale once the plan can't be made any more.
 func (p *Publisher) Await(ctx context.Context, plan *Plan) (*Plan, error) {
 	plans, hash, log := p.Plans(), plan.Waiting.Hash, plan.Waiting.Log
 	for {
@@ -118,8 +111,8 @@ func (p *Publisher) Await(ctx context.Context, plan *Plan) (*Plan, error) {
 	}
 }
 
-// completed finishes what a plan left undone that was made and interrupted. Where there is
-// no such plan, or without hash nothing to do, it returns why none can be approved.
+// completed finishes a plan that was made and interrupted. If there is none, or without hash
+// nothing to do, it returns why.
 func (p *Publisher) completed(ctx context.Context, channel, hash string, why error) (*Plan, error) {
 	if made, err := p.Plans().Made(ctx, channel, hash); err != nil || !made {
 		return nil, cmp.Or(err, why)

@@ -13,29 +13,30 @@ import (
 	"tsmon/store/object"
 )
 
-// checkContents judges the bundles, notes and members of a release that are to be
-// published.
-func (p planner) checkContents(o PublishOptions) error {
+// checkPublish judges what can be judged before anything is read.
+func (p planner) checkPublish(o PublishOptions) error {
+	if _, err := bundle.ParseVersion(o.Version); err != nil {
+		return err
+	}
 	for _, b := range o.Bundles {
 		if err := p.checkBundle(o, b); err != nil {
 			return err
 		}
 	}
-	return errors.Join(checkNotes(o.Notes), checkNotes(o.DefaultNotes), checkExtra(o.Version, o.Extra))
+	return errors.Join(checkNotes(o.Notes), checkNotes(o.DefaultNotes), checkExtra(o.Version, o.Extra), checkRollout(o.Rollout))
 }
 
 func (p planner) checkBundle(o PublishOptions, b bundle.Bundle) error {
 	if err := object.ValidKey(library.Folder(o.Version) + b.Name); err != nil {
-		return refuse(ErrBundles, "rename the file", "%s: %v", b.Path, err)
+		return refuse(bundle.ErrBundles, "rename the file", "%s: %v", b.Path, err)
 	}
-	if b.Also {
+	switch {
+	case b.Also:
 		return nil
-	}
-	if b.Signature == nil && o.Unlock == nil {
+	case b.Signature == nil && o.Unlock == nil:
 		return refuse(ErrUnsigned, "give the key in TAURI_SIGNING_PRIVATE_KEY or with --key FILE, or sign before with `tsmon release sign`",
 			"%s has no .sig beside it", b.Path)
-	}
-	if b.Signature == nil {
+	case b.Signature == nil:
 		return nil
 	}
 	if _, err := p.keys.Accept(b.Signature.String(), signing.Claim{Version: o.Version, Targets: b.Keys, AllowUnbound: o.AllowUnbound}); err != nil {
@@ -44,27 +45,16 @@ func (p planner) checkBundle(o PublishOptions, b bundle.Bundle) error {
 	return nil
 }
 
-// trusted refuses a private key whose signatures clients would refuse.
-func (p planner) trusted(key signing.PrivateKey) error {
-	public := key.Public()
-	if p.keys.Trusts(public) {
-		return nil
-	}
-	return &Refusal{Cause: signing.ErrUntrustedKey, Text: "the private key " + public.ID() + " is not among trusted_keys",
-		Mend: "sign with a key that installed applications trust, or add its public key to trusted_keys"}
-}
-
 // checkExtra refuses a minimum version that the release itself is below.
 func checkExtra(version string, extra manifest.Extra) error {
 	if extra.MinimumVersion == "" {
 		return nil
 	}
-	minimum, err := manifest.ParseVersion(extra.MinimumVersion)
-	if err != nil {
+	if _, err := manifest.ParseVersion(extra.MinimumVersion); err != nil {
 		return &Refusal{Cause: err, Text: "--minimum-version", Mend: "write MAJOR.MINOR.PATCH, such as 1.2.0"}
 	}
-	if v, err := manifest.ParseVersion(version); err == nil && minimum.Compare(v) > 0 {
-		return refuse(ErrConfig, "name a version that clients can have", "the minimum version %s is above %s", minimum, version)
+	if library.CompareVersions(extra.MinimumVersion, version) > 0 {
+		return refuse(ErrConfig, "name a version that clients can have", "the minimum version %s is above %s", extra.MinimumVersion, version)
 	}
 	return nil
 }

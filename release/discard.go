@@ -2,12 +2,11 @@ package release
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"slices"
 	"time"
 
-	"tsmon/manifest"
+	"tsmon/release/bundle"
 	"tsmon/release/library"
 )
 
@@ -19,42 +18,31 @@ type Discarded struct {
 	Record  bool     `json:"record"`  // it was complete, and shown by no channel
 }
 
-// discarding is one run of Discard.
-type discarding struct {
-	*Publisher
-	done *Discarded
-}
-
 // Discard throws away what is staged of a version and its record, so that other
 // bundles can have the number. A version that a channel showed is refused. Objects
 // stay as they are: marks that follow them say that they count no more.
 func (p *Publisher) Discard(ctx context.Context, version string) (*Discarded, error) {
-	if _, err := manifest.ParseVersion(version); err != nil {
-		return nil, &Refusal{Cause: err, Mend: "write it like 1.4.0"}
+	if _, err := bundle.ParseVersion(version); err != nil {
+		return nil, err
 	}
-	w := &discarding{p, &Discarded{Version: version, Staged: []string{}}}
-	for attempt := 1; ; attempt++ {
-		err := w.once(ctx)
-		if !errors.Is(err, library.ErrRaced) || attempt == staleAttempts {
-			return w.done, err
-		}
-	}
+	done := &Discarded{Version: version, Staged: []string{}}
+	return retryRaced(func() (*Discarded, error) { return done, discard(ctx, p, done) })
 }
 
-// once marks the record first, so that a publish that begins meanwhile takes nothing that is
+// discard marks the record first, so that a publish that begins meanwhile takes nothing that is
 // about to be thrown away. Then it looks for a publish or a plan that began before: a release
 // that a log names counts in spite of the mark.
-func (w *discarding) once(ctx context.Context) error {
-	releases, done := w.Library(), w.done
-	st, err := w.look(ctx)
+func discard(ctx context.Context, p *Publisher, done *Discarded) error {
+	releases := p.Library()
+	st, err := p.Inspector().lookUnshown(ctx, done.Version)
 	if err != nil {
 		return err
 	}
 	if st.Counts != nil {
-		if err := w.Keeper().Unclaimed(ctx, done.Version); err != nil {
+		if err := p.Keeper().Unclaimed(ctx, done.Version); err != nil {
 			return err
 		}
-		if err := releases.MarkDiscarded(ctx, done.Version, st.Next(), w.Who, w.Now()); err != nil {
+		if err := releases.MarkDiscarded(ctx, done.Version, st.Next(), p.Who, p.Now()); err != nil {
 			return err
 		}
 		done.Record, done.Changed = true, true
@@ -64,7 +52,7 @@ func (w *discarding) once(ctx context.Context) error {
 		if len(s.Bundles) == 0 && s.Damage == nil {
 			continue
 		}
-		mark := &library.Staged{Version: done.Version, Target: target, Who: w.Who, When: w.Now().UTC().Truncate(time.Second), Bundles: []library.StagedBundle{}, Number: s.Number + 1}
+		mark := &library.Staged{Version: done.Version, Target: target, Who: p.Who, When: p.Now().UTC().Truncate(time.Second), Bundles: []library.StagedBundle{}, Number: s.Number + 1}
 		if err := releases.PutStaged(ctx, mark); err != nil {
 			return err
 		}
@@ -73,16 +61,15 @@ func (w *discarding) once(ctx context.Context) error {
 	if !done.Changed {
 		return nil
 	}
-	if _, err := w.look(ctx); err != nil || !done.Record {
+	if _, err := p.Inspector().lookUnshown(ctx, done.Version); err != nil || !done.Record {
 		return err
 	}
-	return w.Keeper().Unclaimed(ctx, done.Version)
+	return p.Keeper().Unclaimed(ctx, done.Version)
 }
 
-// look reads what the store has of the version, and refuses one that a channel has shown.
-func (w *discarding) look(ctx context.Context) (*stage, error) {
-	version := w.done.Version
-	st, err := w.Inspector().readStage(ctx, version)
+// lookUnshown reads what the store has of a version, and refuses one that a channel has shown.
+func (in Inspector) lookUnshown(ctx context.Context, version string) (*stage, error) {
+	st, err := in.readStage(ctx, version)
 	if err == nil && st.Shown != "" {
 		err = refuse(ErrShown, "publish a higher version; what clients may have stays", "%s has shown %s", st.Shown, version)
 	}

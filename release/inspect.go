@@ -13,7 +13,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"tsmon/channels"
-	"tsmon/manifest"
 	"tsmon/release/gate"
 	"tsmon/release/library"
 	"tsmon/release/upkeep"
@@ -22,25 +21,20 @@ import (
 // Inspector says what a store holds and what its channels show. It changes nothing.
 type Inspector struct {
 	library.Library
-	channels       channels.Repository
-	policies       map[string]Policy // by channel name
-	public         string            // address of the store, empty if unknown
-	clients, types Clients           // as the Publisher's
-	probe          func(ctx context.Context, manifestURL string, want manifest.Manifest, bundles bool) error
-	now            func() time.Time
+	channels channels.Repository
+	p        *Publisher
 }
 
 // Inspector returns the one of the publisher's store.
-func (p *Publisher) Inspector() Inspector {
-	return Inspector{Library: p.Library(), channels: p.Repository(), policies: p.Policies, public: p.PublicURL, clients: p.Clients, types: p.Types, probe: p.Probe, now: p.Now}
-}
+func (p *Publisher) Inspector() Inspector { return Inspector{p.Library(), p.Repository(), p} }
 
 // stage is what the store holds of a version, and how the channels stand.
 type stage struct {
 	*library.RecordSet
-	staged map[string]*library.Staged // with the marks of what was discarded
-	found  map[string]int64           // objects in the release's folder
-	view   view
+	version string
+	staged  map[string]*library.Staged // with the marks of what was discarded
+	found   map[string]int64           // objects in the release's folder
+	view    view
 }
 
 // lookAtStage reads everything that a version consists of, and refuses what is damaged.
@@ -54,12 +48,12 @@ func (in Inspector) lookAtStage(ctx context.Context, version string) (*stage, er
 
 // readStage reads everything that a version consists of.
 func (in Inspector) readStage(ctx context.Context, version string) (*stage, error) {
-	st := &stage{view: view{}}
+	st := &stage{version: version, view: view{}}
 	var records []*library.Record
 	var group errgroup.Group
 	var old []string
 	group.Go(func() (err error) {
-		st.found, old, err = in.Objects(ctx, version, in.now().Add(-upkeep.TrustAge))
+		st.found, old, err = in.Objects(ctx, version, in.p.Now().Add(-upkeep.TrustAge))
 		return err
 	})
 	group.Go(func() (err error) { st.staged, err = in.Staged(ctx, version); return err })
@@ -75,8 +69,7 @@ func (in Inspector) readStage(ctx context.Context, version string) (*stage, erro
 	return st, err
 }
 
-// distrust makes the names of old objects unusable that nothing refers to: Prune may be
-// about to remove them.
+// distrust makes names of old objects unusable that nothing refers to: Prune may remove them.
 func (st *stage) distrust(old []string) {
 	needed := library.Needed(st.Counts, st.staged)
 	for _, name := range old {
@@ -86,23 +79,22 @@ func (st *stage) distrust(old []string) {
 	}
 }
 
-// look reads all channels, side by side. The manifest of a channel is read before
-// anything is written, as Point needs it.
+// look reads all channels, side by side, and their manifests for Point.
 func (in Inspector) look(ctx context.Context) view {
 	v := view{}
 	var all sync.WaitGroup
-	for name := range in.policies {
-		s := &state{channel: name, url: in.public}
+	for name := range in.p.Policies {
+		s := &state{channel: name}
 		v[name] = s
 		all.Go(func() {
 			group, reading := errgroup.WithContext(ctx)
 			group.Go(func() (err error) { s.seen, err = in.channels.Peek(reading, name); return err })
 			group.Go(func() (err error) { s.log, err = in.channels.Load(reading, name); return err })
-			if in.clients != nil && in.Keys.Spanned() {
-				group.Go(func() (err error) { s.clients, err = in.clients(reading, name); return err })
+			if in.p.Clients != nil && in.Keys.Spanned() {
+				group.Go(func() (err error) { s.clients, err = in.p.Clients(reading, name); return err })
 			}
-			if in.types != nil {
-				group.Go(func() (err error) { s.types, err = in.types(reading, name); return err })
+			if in.p.Types != nil {
+				group.Go(func() (err error) { s.types, err = in.p.Types(reading, name); return err })
 			}
 			if s.err = group.Wait(); s.err == nil {
 				s.err = s.catchUp(ctx, in.channels)
@@ -113,9 +105,9 @@ func (in Inspector) look(ctx context.Context) view {
 	return v
 }
 
-// catchUp refuses a log that ends before the entry that clients are shown: a move would
-// give them an older state. The log may have been read first, and has it by now. Of a log
-// whose entries operators sign it is kept in ahead.
+// catchUp refuses a log that ends before the entry that clients are shown, unless it has it by
+// now: a move would give clients an older state. If operators sign the log, the error is kept
+// in ahead instead.
 func (s *state) catchUp(ctx context.Context, r channels.Repository) (err error) {
 	shown := channels.Ahead(s.seen, s.log.End().Sequence)
 	if shown <= s.log.End().Sequence {
@@ -133,36 +125,24 @@ func (s *state) catchUp(ctx context.Context, r channels.Repository) (err error) 
 // Replay returns what every kind of client got from an entry of a log, by the keys and the
 // policy of now. Nil without a log entry of that number, or without trusted keys.
 func (in Inspector) Replay(log *channels.Log, sequence uint64) ([]gate.Reach, error) {
-	entry := log.At(sequence)
-	if entry == nil || len(in.Keys) == 0 {
+	i := slices.IndexFunc(log.Entries, func(e channels.Entry) bool { return e.Sequence == sequence })
+	if i < 0 || len(in.Keys) == 0 {
 		return nil, nil
 	}
-	i := slices.IndexFunc(log.Entries, func(e channels.Entry) bool { return e.Sequence == sequence })
-	policy := in.policies[log.Channel]
-	return gate.Move{Manifest: entry.Render(in.public), Keys: in.Keys, PublicURL: in.public, Log: &channels.Log{Channel: log.Channel, Entries: log.Entries[:i]},
+	entry, policy := &log.Entries[i], in.p.Policies[log.Channel]
+	return gate.Move{Manifest: entry.Render(in.p.PublicURL), Keys: in.Keys, PublicURL: in.p.PublicURL, Log: &channels.Log{Channel: log.Channel, Entries: log.Entries[:i]},
 		Targets: policy.Targets, Rings: policy.Rings, ReadsManifest: policy.ReadsManifest, Downgrades: policy.AllowDowngrades, AllowUnbound: true}.Past(entry)
 }
 
-// logs are those that could be read.
+// logs returns the logs that could be read, sorted by channel.
 func (v view) logs() []*channels.Log {
 	var logs []*channels.Log
-	for _, s := range v {
-		if s.err == nil {
-			logs = append(logs, s.log)
+	for _, name := range slices.Sorted(maps.Keys(v)) {
+		if v[name].err == nil {
+			logs = append(logs, v[name].log)
 		}
 	}
 	return logs
-}
-
-// record returns the SHA-256 of the record that the logs name for a version, empty if
-// none does.
-func (v view) record(version string) string {
-	for _, log := range v.logs() {
-		if sum := log.Record(version); sum != "" {
-			return sum
-		}
-	}
-	return ""
 }
 
 // resting refuses to move a channel to a version whose bundles Prune may be removing.
@@ -171,20 +151,18 @@ func (v view) resting(s *state, version string, now time.Time) error {
 		return nil
 	}
 	var by *channels.Entry
-	in, shown := "", s.channel
-	for _, name := range slices.Sorted(maps.Keys(v)) {
-		if log := v[name].log; v[name].err == nil {
-			if e := log.PrunedBy(version); e != nil && e.Action == channels.Prune && now.Sub(e.When) < upkeep.Rest {
-				by, in = e, name
-			}
-			if log.Shown(version) && !s.log.Shown(version) {
-				shown = name
-			}
+	shown := s.channel
+	for _, log := range v.logs() {
+		if e := log.PrunedBy(version); e != nil && e.Action == channels.Prune && now.Sub(e.When) < upkeep.Rest {
+			by = e
+		}
+		if log.Shown(version) && !s.log.Shown(version) {
+			shown = log.Channel
 		}
 	}
 	if by == nil {
 		return nil
 	}
 	return refuse(ErrPruning, "from "+by.When.Add(upkeep.Rest).UTC().Format("15:04:05")+" UTC on, `tsmon channel repair "+shown+" --bundle FILE` puts back what is gone, FILE with its bytes; then run the same command again",
-		"entry %d of %s by %s prunes %s", by.Sequence, in, by.Who, version)
+		"entry %d of %s by %s prunes %s", by.Sequence, by.Channel, by.Who, version)
 }

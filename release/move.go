@@ -11,10 +11,9 @@ import (
 	"tsmon/release/upkeep"
 )
 
-// Build returns the manifest of bundles without publishing anything; baseURL is the
-// address of the folder that they will be in.
+// Build returns the manifest of bundles that will be in the folder at baseURL. It publishes nothing.
 func (p *Publisher) Build(ctx context.Context, o PublishOptions, baseURL string) (*manifest.Manifest, error) {
-	pl := planner{keys: p.Keys, who: p.Who, now: p.Now()}
+	pl := newPlanner(p)
 	err := library.CheckKeys(p.Keys)
 	if err == nil {
 		err = pl.checkPublish(o)
@@ -26,17 +25,17 @@ func (p *Publisher) Build(ctx context.Context, o PublishOptions, baseURL string)
 	if err != nil {
 		return nil, err
 	}
-	record := pl.record(o, nil)
-	for _, c := range contents {
-		record.Bundles = append(record.Bundles, library.StoredOf(c))
-	}
-	m := record.Manifest(baseURL)
+	stored, _ := storedOf(contents)
+	m := pl.record(o, stored).Manifest(baseURL)
 	return &m, nil
 }
 
-// move carries out a move to a release that the store holds, or that needs none.
-// choose decides on it; others are further channels that must be configured.
-func (p *Publisher) move(ctx context.Context, o Options, choose func(planner, view, *state) (choice, error), others ...string) (*Plan, error) {
+// chooser decides what a channel is moved to. A change without an action leaves it as it is.
+type chooser func(planner, view, *state, Options) (change, error)
+
+// move carries out a move to a release that the store holds, or that needs none. others are
+// further channels that must be configured.
+func (p *Publisher) move(ctx context.Context, o Options, choose chooser, others ...string) (*Plan, error) {
 	pl, err := p.planner(append(others, o.Channel)...)
 	if err == nil {
 		err = checkRollout(o.Rollout)
@@ -49,100 +48,88 @@ func (p *Publisher) move(ctx context.Context, o Options, choose func(planner, vi
 	if s.err != nil {
 		return nil, s.err
 	}
-	chosen, err := choose(pl, v, s)
-	switch head := s.log.Head(); {
+	c, err := choose(pl, v, s, o)
+	switch {
 	case s.log.Fed() && errors.As(err, new(*Refusal)) && !errors.Is(err, ErrConfig):
 		return nil, upkeep.Fed(s.channel) // whatever else stands against the move
 	case err != nil:
 		return nil, err
-	case chosen.to == nil:
-		return &Plan{Action: head.Action, Channel: s.channel, Version: head.Newest(), Sequence: head.Sequence}, nil
+	case c.Action == "":
+		return planMade(s.log.Head()), nil
 	}
-	var record *library.Record
-	if chosen.version != "" {
-		if err := v.resting(s, chosen.version, pl.now); err != nil {
+	if c.version != "" {
+		if err := v.resting(s, c.version, pl.now); err != nil {
 			return nil, err
 		}
-		p.step("verifying %s in the store", chosen.version)
-		if record, err = p.Library().Verified(ctx, chosen.version, v.record(chosen.version), chosen.allowUnbound); err != nil {
+		p.step("verifying %s in the store", c.version)
+		record, err := p.Library().Verified(ctx, c.version, library.RecordOf(v.logs(), c.version, ""), c.AllowUnbound)
+		if err != nil {
 			return nil, err
 		}
+		c.take(record)
 	}
-	plan, err := pl.plan(v, s, chosen.to(record))
+	plan, err := pl.plan(v, s, c)
 	if err != nil {
 		return nil, err
 	}
 	return p.finish(ctx, plan, o)
 }
 
-// under adds what the policy of the channel allows anyway.
-func (o Options) under(policies map[string]Policy) Options {
-	o.AllowUnbound = o.AllowUnbound || policies[o.Channel].AllowUnbound
-	return o
-}
-
 // Promote moves a channel to a release that another channel shows or showed.
 func (p *Publisher) Promote(ctx context.Context, o PromoteOptions) (*Plan, error) {
-	o.Options = o.under(p.Policies)
-	return p.move(ctx, o.Options, func(pl planner, v view, s *state) (choice, error) { return pl.promote(v, s, o) }, o.From)
+	return p.move(ctx, o.Options, func(pl planner, v view, s *state, _ Options) (change, error) { return pl.promote(v, s, o) }, o.From)
 }
 
-// Rollback moves a channel to a release that it showed before. That stops the
-// spread of a bad release; clients that have it keep it, since they only go
-// forward. The same call again, with the same reason and no version, does nothing;
-// going back once more takes a version, so that two people don't go back twice.
+// Rollback moves a channel to a release that it showed before. Clients that have the bad release
+// keep it, since they only go forward. The same call again, with the same reason and no version,
+// does nothing; going back further takes a version, so that two people don't go back twice.
 func (p *Publisher) Rollback(ctx context.Context, o RollbackOptions) (*Plan, error) {
-	o.Options = o.under(p.Policies)
-	return p.move(ctx, o.Options, func(pl planner, v view, s *state) (choice, error) { return pl.rollback(v, s, o) })
+	return p.move(ctx, o.Options, func(pl planner, v view, s *state, _ Options) (change, error) { return pl.rollback(v, s, o) })
 }
 
-// Rollout gives the release that a channel is rolling out another share of the
-// clients, from now on; with 100 % the channel shows it.
+// Rollout offers the release that a channel is rolling out to another share of the clients; with
+// 100 % the channel shows it.
 func (p *Publisher) Rollout(ctx context.Context, o Options) (*Plan, error) {
-	return p.move(ctx, o, func(pl planner, _ view, s *state) (choice, error) { return pl.rollout(s, o) })
+	return p.move(ctx, o, planner.rollout)
 }
 
-// Resume offers the release that a channel holds back again, to those who were
-// offered it before, and its steps go on.
+// Resume lets a rollout go on where it was paused.
 func (p *Publisher) Resume(ctx context.Context, o Options) (*Plan, error) {
-	return p.move(ctx, o, func(pl planner, _ view, s *state) (choice, error) { return pl.resume(s, o) })
+	return p.move(ctx, o, planner.resume)
 }
 
-// Pause holds the newest release of a channel back: nobody is offered it any more,
-// and everybody gets the release before. Clients that have it keep it. On a channel
-// that is paused it does nothing.
+// Pause holds the newest release of a channel back: everybody is offered the release before.
+// Clients that have it keep it. On a channel that is paused it does nothing.
 func (p *Publisher) Pause(ctx context.Context, o Options) (*Plan, error) {
-	return p.move(ctx, o, func(pl planner, v view, s *state) (choice, error) { return pl.pause(v, s, o) })
+	return p.move(ctx, o, planner.pause)
 }
 
-// Advance takes the next step of a channel's rollout if it is due; after the last one,
-// at 100 %, the channel shows the release. Of steps that nobody took in time it takes
-// one, and the next lasts its whole time. With no step due, or with Hold, it does what
-// Finish does. A step is due by the time of the store, too.
+// Advance takes one step of a channel's rollout if it is due by the clocks of this machine and
+// of the store; at 100 %, the channel shows the release. With no step due, or with Hold, it does
+// what Finish does.
 func (p *Publisher) Advance(ctx context.Context, o Options) (*Plan, error) {
 	now, err := p.Store.Now(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return p.move(ctx, o, func(pl planner, _ view, s *state) (choice, error) {
+	return p.move(ctx, o, func(pl planner, v view, s *state, o Options) (change, error) {
 		if now.Before(pl.now) {
 			pl.now = now
 		}
-		return pl.advance(s, o)
+		return pl.advance(v, s, o)
 	})
 }
 
-// Finish does what is left of a move that was recorded in the log and then
-// interrupted: the manifest, and the channels that follow.
+// Finish completes a move that is in the log and was interrupted: it updates the manifest, and
+// moves the channels that follow.
 func (p *Publisher) Finish(ctx context.Context, channel string) (*Plan, error) {
-	return p.move(ctx, Options{Channel: channel}, func(pl planner, _ view, s *state) (choice, error) { return pl.finish(s) })
+	return p.move(ctx, Options{Channel: channel}, planner.finish)
 }
 
 // Halt pauses the rollout of a channel that a guard judged when the log ended with entry
-// sequence. It does nothing if the channel has moved since, even if another server paused it.
-// If Halt fails although the returned plan has Changed set, the pause is in the log and the
-// manifest is not updated yet. If this machine's clock is wrong, Halt uses the store's time
-// instead of refusing.
+// sequence. It does nothing if the channel has moved since. If it fails and the plan has Changed
+// set, the pause is in the log and the manifest is not updated yet. If this machine's clock is
+// wrong, Halt uses the store's time.
 func (p *Publisher) Halt(ctx context.Context, o Options, sequence uint64) (*Plan, error) {
 	theirs, err := p.Store.Now(ctx)
 	if err != nil {
@@ -152,21 +139,22 @@ func (p *Publisher) Halt(ctx context.Context, o Options, sequence uint64) (*Plan
 	if ahead := theirs.Sub(p.Now()); ahead.Abs() > channels.Tolerance {
 		timed.Now = func() time.Time { return p.Now().Add(ahead) }
 	}
-	plan, err := timed.move(ctx, o, func(pl planner, v view, s *state) (choice, error) {
+	plan, err := timed.move(ctx, o, func(pl planner, v view, s *state, o Options) (change, error) {
 		head := s.log.Head()
 		if head != nil && (head.Sequence != sequence || head.Rollout == nil || !head.Rollout.Paused.IsZero()) {
-			return choice{}, nil
+			return change{}, nil
 		}
-		pause, err := pl.pause(v, s, o)
-		halted := func(record *library.Record) change {
-			c := pause.to(record)
-			c.halted = true
-			return c
-		}
-		return choice{pause.version, pause.allowUnbound, halted}, err
+		c, err := pl.pause(v, s, o)
+		c.halted = true
+		return c, err
 	})
 	if conflict := (*channels.ConflictError)(nil); errors.As(err, &conflict) {
-		return &Plan{Action: conflict.Winner.Action, Channel: o.Channel, Version: conflict.Winner.Newest(), Sequence: conflict.Winner.Sequence}, nil
+		return planMade(&conflict.Winner), nil
 	}
 	return plan, err
+}
+
+// planMade describes a move that was made before.
+func planMade(e *channels.Entry) *Plan {
+	return &Plan{Action: e.Action, Channel: e.Channel, Version: e.Newest(), Sequence: e.Sequence}
 }

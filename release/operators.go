@@ -9,22 +9,11 @@ import (
 
 	"tsmon/channels"
 	"tsmon/release/approval"
-	"tsmon/release/gate"
-	"tsmon/release/library"
 )
 
-// witness adds the leader's signed entry, and what it says, to the follower's entry if the
-// follower's operators let it follow that channel.
-func witness(leader, follower *Plan) (err error) {
-	if force := follower.log.Operators(); follower.Entry != nil && force != nil && force.Follows == leader.Channel {
-		err = leader.log.Witness(follower.Entry)
-	}
-	return err
-}
-
-// Appoint plans putting the configured operators of a channel into force. The operators in
-// force must approve, or a root key. It warns of other channels that still wait for theirs,
-// except those that the caller appoints too.
+// Appoint puts the configured operators of a channel into force. The operators in force must
+// approve, or a root key. It warns of other channels that wait for theirs, except along, which
+// the caller appoints too.
 func (p *Publisher) Appoint(ctx context.Context, o Options, along ...string) (*Plan, error) {
 	pl, err := p.planner(o.Channel)
 	if err != nil {
@@ -41,11 +30,8 @@ func (p *Publisher) Appoint(ctx context.Context, o Options, along ...string) (*P
 	bare.Policies[o.Channel] = policy
 	v := bare.Inspector().look(ctx)
 	s := v[o.Channel]
-	if s.err == nil {
-		s.err = s.shows()
-	}
-	if s.err != nil {
-		return nil, s.err
+	if err := s.shows(); err != nil {
+		return nil, err
 	}
 	var bareOnes []string
 	for _, name := range pl.channels() {
@@ -66,9 +52,9 @@ func (p *Publisher) Appoint(ctx context.Context, o Options, along ...string) (*P
 
 // unmoved returns the plan of a decision about a channel that leaves clients with what they get.
 func (p planner) unmoved(s *state, action channels.Action) *Plan {
-	head := s.log.Head()
-	return &Plan{Action: action, Channel: s.channel, Version: head.Newest(), Previous: head.Version, Sequence: head.Sequence, URL: p.publicURL + "/" + channels.ManifestKey(s.channel),
-		Bundles: []library.Stored{}, Reach: []gate.Reach{}, Base: s.log.End(), log: s.log, seen: s.seen, head: head}
+	plan := newPlan(p.publicURL, s.log, s.log.Head())
+	plan.Action, plan.seen = action, s.seen
+	return plan
 }
 
 // decide enters a decision into the log. e holds what is decided.
@@ -92,10 +78,9 @@ func stillBare(channel string) string {
 	return "nothing moves " + channel + " before the operators that are configured for it are in force there, too: `tsmon channel appoint " + channel + "`"
 }
 
-// Accept plans an entry that gives up lost entries which servers have seen, up to a position,
-// and that lets the log continue after entries from the future, which then count. The zero
-// position gives up nothing. Operators must approve it like any other move: servers believe
-// only what is signed.
+// Accept enters that lost entries which servers have seen are given up, up to a position, and
+// that entries from the future count. The zero position gives up nothing. Operators must approve
+// it like any other move.
 func (p *Publisher) Accept(ctx context.Context, channel string, seen channels.Position, why string, dry bool) (*Plan, error) {
 	pl, err := p.planner(channel)
 	if err != nil {
@@ -108,11 +93,8 @@ func (p *Publisher) Accept(ctx context.Context, channel string, seen channels.Po
 		in.channels.AnyTime = true
 		s = in.look(ctx)[channel]
 	}
-	if s.err == nil {
-		s.err = s.shows()
-	}
-	if s.err != nil {
-		return nil, s.err
+	if err := s.shows(); err != nil {
+		return nil, err
 	}
 	plan := pl.unmoved(s, channels.Accept)
 	lost := s.log.Continues(seen) != nil && !s.log.Accepts(seen)

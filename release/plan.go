@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -22,44 +21,31 @@ import (
 // Plan is a move of a channel that was worked out and not yet made: the next log entry, and
 // what every kind of client gets from then on. Apply carries it out.
 type Plan struct {
-	// Action is the one of the log entry that Sequence names, which is an earlier
-	// one if there is nothing to do.
-	Action   channels.Action `json:"action"`
+	Action   channels.Action `json:"action"` // of the entry with number Sequence
 	Channel  string          `json:"channel"`
 	Version  string          `json:"version"`            // that the plan is about
 	Previous string          `json:"previous,omitempty"` // version that the channel showed
-	Sequence uint64          `json:"sequence"`
+	Sequence uint64          `json:"sequence"`           // of an earlier entry if there is nothing to do
 	// Changed is false if there is nothing to do. Without an Entry it is true if only what
 	// clients read was behind the log, once Apply or a dry run has looked.
 	Changed bool `json:"changed"`
-	// Rendered are the keys of manifests that lagged behind the log and were rendered again
-	// without a new entry, or would be.
-	Rendered []string `json:"rendered,omitempty"`
-	// DryRun is true if the plan is not to be applied.
-	DryRun  bool             `json:"dry_run,omitempty"`
-	URL     string           `json:"url"` // of the manifest
-	Bundles []library.Stored `json:"bundles"`
-	Reach   []gate.Reach     `json:"reach"`
-	// Rollout says who gets Version if not everybody does.
-	Rollout *Share `json:"rollout,omitempty"`
-	// Rings is true if the channel keeps rings. Their clients are the static ones in
-	// and out of the rollout.
-	Rings bool `json:"rings,omitempty"`
-	// Unbound are platform keys whose signatures name no version: applications
-	// that require a signed version refuse them.
-	Unbound   []string `json:"unbound,omitempty"`
-	Warnings  []string `json:"warnings,omitempty"`
-	Followers []*Plan  `json:"followers,omitempty"` // channels that move along
-	// Probed is true once clients were seen to get it.
-	Probed bool `json:"probed"`
-	// Base is the end of the log that the plan was made for; the entry is appended
-	// only there.
-	Base channels.Position `json:"base"`
-	// Entry is what the log gets; nil if it has it.
-	Entry *channels.Entry `json:"entry,omitempty"`
-	// Waiting is what the entry waits for, nil if it needs no more signatures.
-	Waiting *approval.Waiting `json:"waiting,omitempty"`
-	// Needs says, of a dry run, whose signatures the entry takes; nil if it takes none.
+	// Rendered are the keys of manifests that were behind the log and were rendered again, or
+	// would be, without a new entry.
+	Rendered  []string          `json:"rendered,omitempty"`
+	DryRun    bool              `json:"dry_run,omitempty"` // it is not to be applied
+	URL       string            `json:"url"`               // of the manifest
+	Bundles   []library.Stored  `json:"bundles"`
+	Reach     []gate.Reach      `json:"reach"`
+	Rollout   *Share            `json:"rollout,omitempty"` // who gets Version; nil: everybody
+	Rings     bool              `json:"rings,omitempty"`   // static clients in and out of the rollout read rings
+	Unbound   []string          `json:"unbound,omitempty"` // platform keys whose signatures name no version
+	Warnings  []string          `json:"warnings,omitempty"`
+	Followers []*Plan           `json:"followers,omitempty"` // channels that move along
+	Probed    bool              `json:"probed"`              // clients were seen to get it
+	Base      channels.Position `json:"base"`                // end of the log; the entry is appended only there
+	Entry     *channels.Entry   `json:"entry,omitempty"`     // nil: the log has it already
+	Waiting   *approval.Waiting `json:"waiting,omitempty"`   // nil: the entry needs no more signatures
+	// Needs says, of a dry run, whose signatures the entry needs; nil if it needs none.
 	Needs *approval.Need `json:"needs,omitempty"`
 
 	why    string
@@ -69,7 +55,7 @@ type Plan struct {
 	seen   []channels.Pointer // the views when the plan was made
 	record *library.Record    // to be created; nil if it exists
 	files  map[string]bundle.Contents
-	broken []error // channels that should move along and can't be read
+	broken []error // of channels that should move along; a refusal is a warning instead
 }
 
 // Share is who gets a release that not everybody gets yet.
@@ -84,12 +70,10 @@ type Share struct {
 	// AllowMissing are platform keys whose clients are left as they are on purpose.
 	AllowMissing []string `json:"allow_missing,omitempty"`
 	Paused       bool     `json:"paused"`
-	// Rings are those that it includes, where the channel keeps rings.
-	Rings []int `json:"rings,omitempty"`
+	Rings        []int    `json:"rings,omitempty"` // included, if the channel keeps rings
 }
 
-// ShareOf describes a rollout, with its rings if the channel keeps them. It is nil if everybody
-// gets the release, which has no rollout then.
+// ShareOf describes a rollout, with its rings if the channel keeps them; nil without a rollout.
 func ShareOf(r *channels.Rollout, rings bool) *Share {
 	if r == nil {
 		return nil
@@ -104,6 +88,16 @@ func ShareOf(r *channels.Rollout, rings bool) *Share {
 	return s
 }
 
+// newPlan returns the plan of an entry that follows a log, or is its head.
+func newPlan(publicURL string, log *channels.Log, e *channels.Entry) *Plan {
+	plan := &Plan{Action: e.Action, Channel: log.Channel, Version: e.Newest(), Sequence: e.Sequence, URL: publicURL + "/" + channels.ManifestKey(log.Channel),
+		Bundles: []library.Stored{}, Reach: []gate.Reach{}, Base: log.End(), log: log, head: log.Head()}
+	if plan.head != nil {
+		plan.Previous = plan.head.Version
+	}
+	return plan
+}
+
 // planner works out plans. It reads and writes nothing.
 type planner struct {
 	publicURL string
@@ -114,10 +108,14 @@ type planner struct {
 	now       time.Time
 }
 
-// planner returns what works out the moves of channels, all of which must be
-// configured, so that a mistyped name doesn't create a channel.
+func newPlanner(p *Publisher) planner {
+	return planner{publicURL: p.PublicURL, keys: p.Keys, policies: p.Policies, who: p.Who, origin: p.Origin, now: p.Now()}
+}
+
+// planner returns the planner, and refuses channels that are not configured: a mistyped name
+// must not create one.
 func (p *Publisher) planner(names ...string) (planner, error) {
-	pl := planner{publicURL: p.PublicURL, keys: p.Keys, policies: p.Policies, who: p.Who, origin: p.Origin, now: p.Now()}
+	pl := newPlanner(p)
 	if p.PublicURL == "" {
 		return pl, refuse(ErrConfig, "set public_url in tsmon.yaml or TSMON_PUBLIC_URL to the address where clients find the store; if a tsmon.yaml has it, run this in its folder, or name it with --config FILE", "public_url is missing")
 	}
@@ -135,9 +133,8 @@ func (p *Publisher) planner(names ...string) (planner, error) {
 	return pl, nil
 }
 
-// Configured returns an error unless all channels are configured, and everything that a move
-// needs. A command that moves several channels calls it first, so that a mistyped name moves
-// none.
+// Configured returns an error unless these channels and everything that a move needs are
+// configured. A command that moves several channels calls it first.
 func (p *Publisher) Configured(names ...string) error {
 	_, err := p.planner(names...)
 	return err
@@ -148,7 +145,6 @@ func (p planner) channels() []string { return slices.Sorted(maps.Keys(p.policies
 // state is a channel as it was read.
 type state struct {
 	channel string
-	url     string // public address of the store
 	log     *channels.Log
 	seen    []channels.Pointer
 	clients map[string]int // by version, nil if nothing is known of them
@@ -162,13 +158,12 @@ type state struct {
 // view is the channels as they were read.
 type view map[string]*state
 
-// before returns what clients of the channel see: the head of the log, or, before
-// the first entry, a manifest that was put there by other means. It is nil if there
-// is none, or none that clients can read.
-func (s *state) before() *manifest.Response {
+// before returns what clients of a channel see: the head of the log, or, before the first entry,
+// a manifest that was put there by other means; nil if there is none that clients can read.
+func (p planner) before(s *state) *manifest.Response {
 	data := s.seen[0].Data
 	if head := s.log.Head(); head != nil {
-		shown := head.Render(s.url)
+		shown := head.Render(p.publicURL)
 		data, _ = shown.Encode() // it was decoded from the log
 	}
 	response, err := manifest.ParseResponse(data)
@@ -180,39 +175,29 @@ func (s *state) before() *manifest.Response {
 
 // change is what a channel is to get.
 type change struct {
-	action    channels.Action
+	gate.Move
 	from, why string
-	// release is what the change is about. The clients of manifest, which is rendered
-	// from it, are judged, unless it is what they get already.
-	release  channels.Release
-	manifest manifest.Manifest
-	standing bool
+	version   string // to be verified in the store first; empty: clients have it already
 	// rollout is what the entry holds. If others is not nil, the rollout is of
-	// release, and all other clients get others.
-	rollout      *channels.Rollout
-	others       *channels.Release
-	bundles      []library.Stored
-	warnings     []string
-	allowMissing []string
-	allowUnbound bool
-	strand       gate.VersionRange
-	staged       bool // the bundles are those that were staged
-	halted       bool // a guard decided it
-	strandAll    bool // what clients get was decided before, or must not wait
+	// Release, and all other clients get others.
+	rollout  *channels.Rollout
+	others   *channels.Release
+	bundles  []library.Stored
+	warnings []string
+	mayLose  bool // any platform may be missing: that was decided before, or must not wait
+	halted   bool // a guard decided it
 }
 
-// retreats reports whether a change is one that must not wait for a channel to be repaired:
-// it takes a bad release out of the way, or follows.
-func (c change) retreats() bool {
-	return c.action == channels.Rollback || c.action == channels.Pause || c.action == channels.Follow
-}
+// urgent are the actions that don't wait for a channel to be repaired: they take a bad release
+// out of the way, or follow.
+var urgent = []channels.Action{channels.Rollback, channels.Pause, channels.Follow}
 
 // next returns the log entry of a change.
 func (p planner) next(s *state, c change) channels.Entry {
-	e := channels.Entry{Action: c.action, From: c.from, Why: c.why, Who: p.who, Origin: p.origin, When: p.now, Halted: c.halted, Release: c.release, Rollout: c.rollout}
+	e := channels.Entry{Action: c.Action, From: c.from, Why: c.why, Who: p.who, Origin: p.origin, When: p.now, Halted: c.halted, Release: c.Release, Rollout: c.rollout}
 	if c.others != nil {
 		rollout := *c.rollout
-		rollout.Release = c.release
+		rollout.Release = c.Release
 		e.Release, e.Rollout = *c.others, &rollout
 	}
 	if s.log.Head() == nil {
@@ -223,67 +208,71 @@ func (p planner) next(s *state, c change) channels.Entry {
 
 // plan holds a change to the gate, and works out what follows from it.
 func (p planner) plan(v view, s *state, c change) (*Plan, error) {
-	if !c.standing {
-		c.release = s.log.Carry(c.release)
+	if !c.Standing {
+		c.Release = s.log.Carry(c.Release)
 	}
 	entry := p.next(s, c)
-	c.manifest = c.release.Render(p.publicURL, entry.Sequence)
-	plan := &Plan{
-		Action: c.action, Channel: s.channel, Version: c.release.Version, URL: p.publicURL + "/" + channels.ManifestKey(s.channel),
-		Bundles: c.bundles, Unbound: c.manifest.Unbound(), Warnings: c.warnings, Base: s.log.End(), Rings: p.policies[s.channel].Rings, why: c.why, strand: c.strand, log: s.log, seen: s.seen,
+	c.Manifest = c.Release.Render(p.publicURL, entry.Sequence)
+	c.Move = p.move(s, c.Move)
+	if lost := c.Missing(); c.mayLose && len(lost) > 0 {
+		c.AllowMissing = slices.Concat(lost, c.AllowMissing)
+		if c.Action == channels.Pause {
+			c.warnings = append(c.warnings, fmt.Sprintf("%s has nothing for %s meanwhile", s.channel, strings.Join(lost, ", ")))
+		}
 	}
+	plan := newPlan(p.publicURL, s.log, &entry)
+	plan.Version, plan.Bundles, plan.Warnings = c.Release.Version, c.bundles, c.warnings
+	plan.Unbound, plan.Rollout, plan.Rings = c.Manifest.Unbound(), ShareOf(c.rollout, c.Rings), c.Rings
+	plan.why, plan.strand, plan.seen = c.why, c.Strand, s.seen
 	if len(plan.Unbound) > 0 && !showsUnbound(p.policies, s.channel) {
 		plan.Warnings = append(plan.Warnings, "`tsmon serve` shows signatures that name no version only with allow_unbound: true for "+s.channel+" in its tsmon.yaml")
 	}
 	if s.ahead != nil {
 		plan.Warnings = append(plan.Warnings, upkeep.NoEvidence(s.channel, s.ahead))
 	}
-	before := s.before()
-	if before != nil {
-		plan.Previous = before.Version.String()
+	if c.Before != nil {
+		plan.Previous = c.Before.Version.String()
 	}
-	plan.Rollout = ShareOf(c.rollout, p.policies[s.channel].Rings)
 	head := s.log.Head()
-	unchanged := head != nil && head.Release.Equal(&entry.Release) && head.Rollout.Alike(entry.Rollout)
-	if !unchanged && s.log.Fed() {
+	c.Unchanged = head != nil && head.Release.Equal(&entry.Release) && head.Rollout.Alike(entry.Rollout)
+	c.Others = v.others(s)
+	if !c.Unchanged && s.log.Fed() {
 		return nil, upkeep.Fed(s.channel)
 	}
-	if !c.standing {
-		if err := v.resting(s, c.release.Version, p.now); err != nil {
+	if !c.Standing {
+		if err := v.resting(s, c.Release.Version, p.now); err != nil {
 			return nil, err
 		}
 	}
-	move := p.move(s, c)
-	move.Before, move.Unchanged, move.Others = before, unchanged, v.others(s)
-	reach, warnings, err := move.Judge(&entry)
+	reach, warnings, err := c.Judge(&entry)
 	if err != nil {
 		return nil, err
 	}
 	plan.Reach, plan.Warnings = reach, append(plan.Warnings, warnings...)
-	if unchanged {
-		plan.Action, plan.Sequence, plan.head = head.Action, head.Sequence, head
-	} else if s.ahead != nil && !c.retreats() {
+	switch {
+	case c.Unchanged:
+		plan.Action, plan.Sequence = head.Action, head.Sequence
+	case s.ahead != nil && !slices.Contains(urgent, c.Action):
 		return nil, s.ahead
-	} else {
-		plan.Sequence, plan.Changed, plan.Entry, plan.head = entry.Sequence, true, &entry, &entry
+	default:
+		plan.Changed, plan.Entry, plan.head = true, &entry, &entry
 	}
-	if c.rollout == nil && c.action != channels.Follow { // followers take what everybody gets
+	if c.rollout == nil && c.Action != channels.Follow { // followers take what everybody gets
 		p.follow(v, plan)
 	}
 	return plan, nil
 }
 
-// move is a change as the gate judges it.
-func (p planner) move(s *state, c change) gate.Move {
+// move completes a move with what is known of the channel.
+func (p planner) move(s *state, m gate.Move) gate.Move {
 	policy := p.policies[s.channel]
-	return gate.Move{Action: c.action, Release: c.release, Manifest: c.manifest, Keys: p.keys, PublicURL: p.publicURL, Log: s.log, Before: s.before(), Fleet: s.clients, Types: s.types,
-		Targets: policy.Targets, Rings: policy.Rings, ReadsManifest: policy.ReadsManifest, Downgrades: policy.AllowDowngrades, AllowMissing: c.allowMissing, AllowUnbound: c.allowUnbound,
-		Strand: c.strand, Standing: c.standing, Staged: c.staged, StrandAll: c.strandAll}
+	m.Keys, m.PublicURL, m.Log, m.Before, m.Fleet, m.Types = p.keys, p.publicURL, s.log, p.before(s), s.clients, s.types
+	m.Targets, m.Rings, m.ReadsManifest, m.Downgrades = policy.Targets, policy.Rings, policy.ReadsManifest, policy.AllowDowngrades
+	return m
 }
 
 // others returns the channels that could be read, without that of s, sorted by name.
-func (v view) others(s *state) []gate.Channel {
-	var others []gate.Channel
+func (v view) others(s *state) (others []gate.Channel) {
 	for _, name := range slices.Sorted(maps.Keys(v)) {
 		if other := v[name]; name != s.channel && other.err == nil {
 			others = append(others, gate.Channel{Log: other.log, Fleet: other.clients})
@@ -292,8 +281,7 @@ func (v view) others(s *state) []gate.Channel {
 	return others
 }
 
-// follow adds the plans of the channels that follow a leader and are behind it. A
-// refusal is a warning: it must not hold the leader up.
+// follow adds the plans of the channels that follow a leader and are behind it.
 func (p planner) follow(v view, leader *Plan) {
 	for _, name := range p.channels() {
 		if p.policies[name].Follows != leader.Channel || name == leader.Channel {
@@ -301,16 +289,23 @@ func (p planner) follow(v view, leader *Plan) {
 		}
 		follower, err := p.followOne(v, name, leader)
 		switch {
-		case errors.As(err, new(*Refusal)):
-			leader.Warnings = append(leader.Warnings, fmt.Sprintf("%s does not follow: %v", name, err))
 		case leader.Action == channels.Appoint && errors.Is(err, channels.ErrUnsigned): // appointed one after the other
 			leader.Warnings = append(leader.Warnings, stillBare(name))
 		case err != nil:
-			leader.broken = append(leader.broken, fmt.Errorf("%s has moved to %s, but %s, which follows it, has not: %w", leader.Channel, leader.Version, name, err))
+			leader.leaves(name, err)
 		case follower != nil:
 			leader.Followers = append(leader.Followers, follower)
 		}
 	}
+}
+
+// leaves records why a follower stays where it is.
+func (leader *Plan) leaves(follower string, why error) {
+	if errors.As(why, new(*Refusal)) {
+		leader.Warnings = append(leader.Warnings, fmt.Sprintf("%s does not follow: %v", follower, why))
+		return
+	}
+	leader.broken = append(leader.broken, fmt.Errorf("%s has moved to %s, but %s, which follows it, has not: %w", leader.Channel, leader.Version, follower, why))
 }
 
 // followOne returns the plan of one follower, nil if it has nothing to do.
@@ -319,21 +314,14 @@ func (p planner) followOne(v view, name string, leader *Plan) (*Plan, error) {
 	if s.err != nil || s.log.Fed() {
 		return nil, s.err
 	}
-	// What may be missing was allowed for the leader alone. What may be unbound goes
-	// for every channel that shows the release.
-	c := change{action: channels.Follow, from: leader.Channel, why: leader.why, release: leader.head.Release, allowUnbound: true, strand: leader.strand}
-	version, err := manifest.ParseVersion(c.release.Version)
-	if err != nil {
-		return nil, err
-	}
-	if before := s.before(); before != nil && version.Compare(before.Version) < 0 || s.log.RolledBack(version.String()) != nil {
+	// The leader alone may lack platforms; a release may be unbound wherever it is shown.
+	c := change{Move: gate.Move{Action: channels.Follow, Release: leader.head.Release, AllowUnbound: true, Strand: leader.strand}, from: leader.Channel, why: leader.why}
+	version := c.Release.Version
+	if before := p.before(s); before != nil && library.CompareVersions(version, before.Version.String()) < 0 || s.log.RolledBack(version) != nil {
 		return nil, nil
 	}
 	if head := s.log.Head(); head != nil && head.Rollout != nil {
-		own, err := manifest.ParseVersion(head.Rollout.Version)
-		switch order := version.Compare(own); {
-		case err != nil:
-			return nil, err
+		switch order := library.CompareVersions(version, head.Rollout.Version); {
 		case order == 0 && !head.Rollout.Paused.IsZero():
 			return nil, nil // it holds back this very release
 		case order < 0:
@@ -354,35 +342,50 @@ func checkRollout(r *channels.Rollout) error {
 	return &Refusal{Cause: r.Check(), Mend: "write --percent 10, or --steps 5,25,50,100 --every 6h"}
 }
 
-// changeTo returns the change that gives a release to everybody.
-func (p planner) changeTo(record *library.Record, action channels.Action, o Options) change {
-	return change{action: action, why: o.Why, release: record.Release(),
-		bundles: record.Bundles, allowMissing: o.AllowMissing, allowUnbound: o.AllowUnbound, strand: o.Strand}
+// changeTo returns the change that gives a version to everybody.
+func (p planner) changeTo(version string, action channels.Action, o Options) change {
+	return change{why: o.Why, version: version, Move: gate.Move{Action: action, AllowMissing: o.AllowMissing,
+		AllowUnbound: o.AllowUnbound || p.policies[o.Channel].AllowUnbound, Strand: o.Strand}}
 }
 
-// begin turns a change into a rollout, if one is wanted. If the channel is already rolling
-// out the same release, that rollout goes on unchanged: the command may be an old job that
-// runs again.
+// take completes a change with the record of its version. The release of a rollout stays as the
+// log has it.
+func (c *change) take(record *library.Record) {
+	c.bundles = record.Bundles
+	if c.Release.Version == "" {
+		c.Release = record.Release()
+	}
+}
+
+// begin turns a change into a rollout, if one is wanted. A rollout of the same release goes on
+// unchanged: the command may be an old job that runs again.
 func (p planner) begin(s *state, c *change, wanted *channels.Rollout) {
 	head := s.log.Head()
-	switch {
-	case head != nil && head.Rollout != nil && head.Rollout.Version == c.release.Version:
-		c.rollout, c.others = head.Rollout, &head.Release
-		c.allowMissing = slices.Concat(c.allowMissing, head.Rollout.AllowMissing)
-		c.warnings = append(c.warnings, fmt.Sprintf("%s is being rolled out already; `tsmon channel rollout %s --percent N` changes that", c.release.Version, s.channel))
+	if head == nil {
 		return
-	case wanted == nil || wanted.Steps[0] == 100 || head.Version == c.release.Version:
-	default:
-		fresh := wanted.Allow(c.allowMissing).Begin(p.now.UTC().Truncate(time.Second))
-		fresh.ID = s.channel + "/" + strconv.FormatUint(head.Sequence+1, 10)
-		fresh.Version = c.release.Version
+	}
+	running := head.Rollout
+	if running != nil && running.Version == c.version {
+		c.rollout, c.others = running, &head.Release
+		c.AllowMissing = slices.Concat(c.AllowMissing, running.AllowMissing)
+		c.warnings = append(c.warnings, fmt.Sprintf("%s is being rolled out already; `tsmon channel rollout %s --percent N` changes that", c.version, s.channel))
+		return
+	}
+	if wanted != nil && wanted.Steps[0] != 100 && head.Version != c.version {
+		fresh := wanted.Allow(c.AllowMissing).Begin(p.now.UTC().Truncate(time.Second))
+		fresh.ID, fresh.Version = rolloutID(head), c.version
 		c.rollout, c.others = fresh, &head.Release
 		if policy := p.policies[s.channel]; policy.ReadsManifest && !policy.Rings {
 			c.warnings = append(c.warnings, fmt.Sprintf("clients that read %s get nothing of %s before 100 %%: set rings: true for %s, whose applications then read their ring, or have them ask `tsmon serve`",
-				channels.ManifestKey(s.channel), c.release.Version, s.channel))
+				channels.ManifestKey(s.channel), c.version, s.channel))
 		}
 	}
-	if head != nil && head.Rollout != nil {
-		c.warnings = append(c.warnings, fmt.Sprintf("the rollout of %s ends with this", head.Rollout.Version))
+	if running != nil {
+		c.warnings = append(c.warnings, fmt.Sprintf("the rollout of %s ends with this", running.Version))
 	}
+}
+
+// rolloutID returns the ID of a rollout that begins with the entry after head.
+func rolloutID(head *channels.Entry) string {
+	return fmt.Sprintf("%s/%d", head.Channel, head.Sequence+1)
 }

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"tsmon/channels"
-	"tsmon/manifest"
 	"tsmon/release/library"
 )
 
@@ -25,19 +24,29 @@ func (w *applying) probe(ctx context.Context) error {
 			continue
 		}
 		moved := movedTo(each)
-		each.Probed = true
-		for _, s := range w.Inspector().sights(each) {
-			w.step("fetching %s as a client", s.url)
-			err := w.Probe(ctx, s.url, s.want, each.Changed || len(each.Bundles) > 0)
-			if errors.Is(err, ErrUnseen) {
-				each.Probed = false
-				plan.Warnings = append(plan.Warnings, fmt.Sprintf("%s, but %v", moved, err))
-				break // another sight would take as long
-			}
-			if err != nil {
-				each.Probed = false
-				return &Refusal{Cause: fmt.Errorf("%w: %w", ErrProbe, err), Text: moved, Mend: mendSight(each, s.ring, err)}
-			}
+		err := w.Inspector().fetch(ctx, each.log, moved, each.Changed || len(each.Bundles) > 0)
+		each.Probed = err == nil
+		if errors.Is(err, ErrUnseen) {
+			plan.Warnings = append(plan.Warnings, fmt.Sprintf("%s, but %v", moved, err))
+		} else if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fetch fetches what clients get of a channel with a log, up to the first address that is not as
+// it should be. moved says what the channel shows, for the refusal.
+func (in Inspector) fetch(ctx context.Context, log *channels.Log, moved string, bundles bool) error {
+	for _, v := range in.sights(log) {
+		address := in.p.PublicURL + "/" + v.Key
+		in.p.step("fetching %s as a client", address)
+		err := in.p.Probe(ctx, address, v.Render(in.p.PublicURL), bundles)
+		if err != nil && !errors.Is(err, ErrUnseen) {
+			err = &Refusal{Cause: fmt.Errorf("%w: %w", ErrProbe, err), Text: moved, Mend: mendSight(log.Channel, address, err)}
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil
@@ -52,9 +61,8 @@ func movedTo(plan *Plan) string {
 	return fmt.Sprintf("%s has moved to %s (entry %d)", plan.Channel, head.Version, head.Sequence)
 }
 
-// readable refuses a move if clients may not read the release's files or the channel's
-// folder: they would find no manifest, or one whose bundles they can't download. It fetches
-// one file of each folder, since access is granted by folder. Of a release it fetches a
+// readable refuses a move if clients may not read the release's files or the channel's folder.
+// It fetches one file of each, since access is granted by folder. Of a release it fetches a
 // signature, so that no download is counted.
 func (w *applying) readable(ctx context.Context) error {
 	plan := w.plan
@@ -80,9 +88,9 @@ func (w *applying) readable(ctx context.Context) error {
 	return nil
 }
 
-// tells reports whether a manifest that can't be read means that the channel's folder can't
-// be read. Before the first manifest, stores such as Amazon S3 may also answer 403 for a
-// missing object, and then do so in the readable folder of a release as well.
+// tells reports whether a manifest that can't be read means that the channel's folder can't be
+// read. Stores such as Amazon S3 may answer 403 for a missing object, too, as then also in the
+// readable folder of a release.
 func (w *applying) tells(ctx context.Context, channel, files string) bool {
 	if _, err := w.Store.Stat(ctx, channels.ManifestKey(channel)); err == nil {
 		return true
@@ -94,56 +102,36 @@ func (w *applying) tells(ctx context.Context, channel, files string) bool {
 // bundles. Errors wrap ErrProbe, or ErrUnseen where only time may be missing.
 func (in Inspector) Seen(ctx context.Context, channel string) error {
 	log, err := in.channels.Load(ctx, channel)
-	if err != nil || log.Head() == nil || in.probe == nil {
+	if err != nil || log.Head() == nil || in.p.Probe == nil {
 		return err
 	}
-	plan := &Plan{Channel: channel, URL: in.public + "/" + channels.ManifestKey(channel), head: log.Head(), log: log}
-	for _, s := range in.sights(plan) {
-		err := in.probe(ctx, s.url, s.want, false)
-		if errors.Is(err, ErrUnseen) {
-			return err
-		}
-		if err != nil {
-			return &Refusal{Cause: fmt.Errorf("%w: %w", ErrProbe, err), Mend: mendSight(plan, s.ring, err)}
-		}
-	}
-	return nil
+	return in.fetch(ctx, log, "", false)
 }
 
-// sight is an address that clients read, and what they should get there.
-type sight struct {
-	url  string
-	want manifest.Manifest
-	ring bool // it is the manifest of a ring
-}
-
-// mendSight is what to do where a sight of a plan's channel is not as it should be.
-func mendSight(plan *Plan, ring bool, err error) string {
+// mendSight says what to do about an address of a channel where clients don't get what they should.
+func mendSight(channel, address string, err error) string {
 	if errors.Is(err, ErrWithheld) {
-		return "look for the alarm of the server there: it shows nothing of a channel that it does not believe. If the store was begun anew, or restored from a backup, `tsmon channel verify " + plan.Channel + " --accept` gives up what the server had seen; --no-probe skips this"
+		return "look for the alarm of the server there: it shows nothing of a channel that it does not believe. If the store was begun anew, or restored from a backup, `tsmon channel verify " + channel + " --accept` gives up what the server had seen; --no-probe skips this"
 	}
-	if ring {
-		return "set rings: true for " + plan.Channel + " in the tsmon.yaml of the tsmon serve there and reload it (SIGHUP), or let anybody read " + plan.Channel + "/rings/ in the bucket; --no-probe skips this"
+	if !strings.HasSuffix(address, "/"+channels.ManifestKey(channel)) { // it is a ring's
+		return "set rings: true for " + channel + " in the tsmon.yaml of the tsmon serve there and reload it (SIGHUP), or let anybody read " + channel + "/rings/ in the bucket; --no-probe skips this"
 	}
-	return "check that public_url leads to the store, and that a server runs there; `tsmon manifest validate " + plan.URL + "` looks again, --no-probe skips this"
+	return "check that public_url leads to the store, and that a server runs there; `tsmon manifest validate " + address + "` looks again, --no-probe skips this"
 }
 
-// sights are the manifest of a channel and, of the rings that show the same version, the
-// one that changed last.
-func (in Inspector) sights(plan *Plan) []sight {
-	all := []sight{{plan.URL, plan.head.Render(in.public), false}}
-	if !in.policies[plan.Channel].Rings {
-		return all
-	}
+// sights returns the manifest of a channel and, for each version in its rings, the manifest of the
+// ring that changed last.
+func (in Inspector) sights(log *channels.Log) []channels.View {
+	views := log.Views(in.p.Policies[log.Channel].Rings)
 	newest := map[string]channels.View{}
-	for _, v := range plan.log.Views(true) {
+	for _, v := range views {
 		if _, _, ok := channels.RingIn(v.Key); ok && v.Sequence > newest[v.Version()].Sequence {
 			newest[v.Version()] = v
 		}
 	}
+	all := views[:1:1]
 	for _, version := range slices.Sorted(maps.Keys(newest)) {
-		v := newest[version]
-		all = append(all, sight{in.public + "/" + v.Key, v.Render(in.public), true})
+		all = append(all, newest[version])
 	}
 	return all
 }

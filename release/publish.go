@@ -13,11 +13,12 @@ import (
 	"tsmon/channels"
 	"tsmon/manifest"
 	"tsmon/release/bundle"
+	"tsmon/release/gate"
 	"tsmon/release/library"
 	"tsmon/signing"
 )
 
-// publishing is one run of Publish.
+// publishing is one run of Publish or Stage.
 type publishing struct {
 	*Publisher
 	pl   planner
@@ -26,62 +27,67 @@ type publishing struct {
 	st   *stage
 }
 
-// Publish uploads a release and moves a channel to it. The same call again finishes
-// what an interrupted one began, or does nothing. Errors are a *Refusal, a
-// *channels.ConflictError, those of signing, or the store's.
-func (p *Publisher) Publish(ctx context.Context, o PublishOptions) (*Plan, error) {
-	o.Options = o.under(p.Policies)
+// startPublishing checks what can be checked before anything is read, and reads the bundles
+// while the store answers. The caller calls stop at the end.
+func startPublishing(ctx context.Context, p *Publisher, o PublishOptions) (w publishing, stop func(), err error) {
+	o.AllowUnbound = o.AllowUnbound || p.Policies[o.Channel].AllowUnbound
 	pl, err := p.planner(o.Channel)
 	if err == nil {
 		err = pl.checkPublish(o)
 	}
 	if err != nil {
+		return w, nil, err
+	}
+	w = publishing{Publisher: p, pl: pl, o: o}
+	ctx, cancel := context.WithCancel(ctx)
+	readBundles := w.readBundles
+	w.read = sync.OnceValues(func() ([]bundle.Contents, error) { return readBundles(ctx) })
+	var background sync.WaitGroup
+	background.Go(func() { _, _ = w.read() })
+	return w, func() {
+		cancel()
+		background.Wait()
+	}, nil
+}
+
+// retryRaced tries again if somebody else uploads the same version meanwhile.
+func retryRaced[T any](try func() (T, error)) (result T, err error) {
+	for range 10 {
+		if result, err = try(); !errors.Is(err, library.ErrRaced) {
+			break
+		}
+	}
+	return result, err
+}
+
+// Publish uploads a release and moves a channel to it. The same call again finishes
+// what an interrupted one began, or does nothing. Errors are a *Refusal, a
+// *channels.ConflictError, those of signing, or the store's.
+func (p *Publisher) Publish(ctx context.Context, o PublishOptions) (*Plan, error) {
+	w, stop, err := startPublishing(ctx, p, o)
+	if err != nil {
 		return nil, err
 	}
-	w := publishing{Publisher: p, pl: pl, o: o}
-	stop := w.start(ctx)
 	defer stop()
-	for attempt := 1; ; attempt++ {
+	return retryRaced(func() (*Plan, error) {
 		plan, err := w.plan(ctx)
 		if err != nil {
 			return nil, err
 		}
-		if plan, err = p.finish(ctx, plan, o.Options); !errors.Is(err, library.ErrRaced) || attempt == staleAttempts {
-			return plan, err
-		}
-	}
+		return p.finish(ctx, plan, o.Options)
+	})
 }
 
-// start reads bundles while the store answers. w.read waits for them; stop ends it.
-func (w *publishing) start(ctx context.Context) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	early := *w
-	w.read = sync.OnceValues(func() ([]bundle.Contents, error) { return early.readBundles(ctx) })
-	var background sync.WaitGroup
-	background.Go(func() { _, _ = w.read() })
-	return func() {
-		cancel()
-		background.Wait()
-	}
-}
-
-// staleAttempts bounds how often a publish is planned again because somebody else uploads the
-// same release.
-const staleAttempts = 10
-
-// plan reads the store and plans. The contents of the bundles are waited for only once
-// nothing else refuses the publish. Without bundles, those that are staged are published:
-// w is a copy, which they complete.
+// plan reads the store and plans. It waits for the contents of the bundles only once nothing
+// else refuses the publish. Without bundles it publishes those that are staged: they complete
+// w, which is a copy.
 func (w publishing) plan(ctx context.Context) (*Plan, error) {
 	st, err := w.Inspector().lookAtStage(ctx, w.o.Version)
-	if s := st.view[w.o.Channel]; s != nil && s.err != nil {
-		return nil, s.err
-	}
-	if err != nil {
+	s := st.view[w.o.Channel]
+	if err := cmp.Or(s.err, err); err != nil {
 		return nil, err
 	}
 	w.st = st
-	s := st.view[w.o.Channel]
 	var ours []library.Stored
 	if w.o.staged = len(w.o.Bundles) == 0; w.o.staged {
 		if ours, err = st.take(&w.o); err != nil {
@@ -91,55 +97,58 @@ func (w publishing) plan(ctx context.Context) (*Plan, error) {
 	if err := w.pl.mayPublish(s, w.o); err != nil {
 		return nil, err
 	}
-	files := map[string]bundle.Contents{}
+	var files map[string]bundle.Contents
 	if !w.o.staged {
 		contents, err := w.read()
 		if err != nil {
 			return nil, err
 		}
-		for _, c := range contents {
-			stored := library.StoredOf(c)
-			ours = append(ours, stored)
-			files[stored.BLAKE2b] = c
-		}
+		ours, files = storedOf(contents)
 		if err := st.leavesNone(w.o, ours); err != nil {
 			return nil, err
 		}
 	}
-	if st.Counts == nil || st.Shown == "" && st.Counts.ExtendedBy(ours) {
-		record, err := w.draft(ctx, ours)
-		if err != nil {
-			return nil, err
-		}
-		return w.planOf(s, record, files)
-	}
-	if err := st.Counts.SameBundles(ours, st.Shown != ""); err != nil {
-		return nil, err
-	}
-	w.step("%s is in the store already", w.o.Version)
-	checked, err := w.recheck(ctx, ours)
+	record, err := w.record(ctx, ours)
 	if err != nil {
 		return nil, err
 	}
-	return w.planOf(s, checked, files)
-}
-
-// planOf returns the plan of a publish. A record that is not the store's is created.
-func (w publishing) planOf(s *state, record *library.Record, files map[string]bundle.Contents) (*Plan, error) {
-	plan, err := w.pl.plan(w.st.view, s, w.pl.publish(s, w.o, record))
+	plan, err := w.pl.plan(st.view, s, w.pl.publish(s, w.o, record))
 	if err == nil && plan.Entry != nil && w.otherwise(record) {
 		return nil, refuse(ErrOtherwise, "leave out --watershed, --minimum-version, --critical and the notes to have it as it is in the store, or publish a higher version", "%s would not get what is asked for", s.channel)
 	}
-	if err == nil && record != w.st.Counts {
+	if err == nil && record != st.Counts {
 		plan.record, plan.files = record, files
 	}
 	return plan, err
 }
 
+// record returns the record of the release: the store's, if it has these bundles and they are
+// sound there, else one that is to be created.
+func (w publishing) record(ctx context.Context, bundles []library.Stored) (*library.Record, error) {
+	st := w.st
+	if st.Counts == nil || st.Shown == "" && st.Counts.ExtendedBy(bundles) {
+		return w.draft(ctx, bundles)
+	}
+	if err := st.Counts.SameBundles(bundles, st.Shown != ""); err != nil {
+		return nil, err
+	}
+	w.step("%s is in the store already", w.o.Version)
+	return w.recheck(ctx, bundles)
+}
+
 // otherwise reports whether something is asked for that the record of a release does not say.
-// What is left out is as the record says.
 func (w publishing) otherwise(record *library.Record) bool {
 	return w.o.Extra != (manifest.Extra{}) && w.o.Extra != record.Extra || w.o.Notes != "" && w.o.Notes != record.Notes
+}
+
+// storedOf describes bundles as a record does, and returns their contents by BLAKE2b.
+func storedOf(contents []bundle.Contents) (stored []library.Stored, files map[string]bundle.Contents) {
+	files = map[string]bundle.Contents{}
+	for _, c := range contents {
+		s := library.StoredOf(c)
+		stored, files[s.BLAKE2b] = append(stored, s), c
+	}
+	return stored, files
 }
 
 // readBundles hashes the bundles and signs those that have no signature.
@@ -148,20 +157,23 @@ func (w publishing) readBundles(ctx context.Context) ([]bundle.Contents, error) 
 		return nil, nil
 	}
 	w.step("reading bundles: %d", len(w.o.Bundles))
-	reader := bundle.Reader{Version: w.o.Version, Keys: w.Keys, Now: w.Now, Transferred: w.Transferred,
-		Unlock: func() (signing.PrivateKey, error) {
-			key, err := w.o.Unlock()
-			if err == nil {
-				err = w.pl.trusted(key)
-			}
-			return key, err
-		}}
+	reader := bundle.Reader{Version: w.o.Version, Keys: w.Keys, Now: w.Now, Transferred: w.Transferred, Unlock: w.unlock}
 	return reader.Read(ctx, w.o.Bundles)
 }
 
-// recheck verifies a release in the store that is published again. If its signatures
-// are not as good as those of the bundles now, or by other keys, and no channel ever showed it, the
-// result is a record that takes the place of the one in the store.
+// unlock opens the private key, and refuses one whose signatures clients would refuse.
+func (w publishing) unlock() (signing.PrivateKey, error) {
+	key, err := w.o.Unlock()
+	if err == nil && !w.Keys.Trusts(key.Public()) {
+		err = &Refusal{Cause: signing.ErrUntrustedKey, Text: "the private key " + key.Public().ID() + " is not among trusted_keys",
+			Mend: "sign with a key that installed applications trust, or add its public key to trusted_keys"}
+	}
+	return key, err
+}
+
+// recheck verifies a release in the store that is published again. If no channel showed it, and
+// its signatures are by other keys than those of the bundles now, or worse, the result is a
+// record that takes its place.
 func (w publishing) recheck(ctx context.Context, bundles []library.Stored) (*library.Record, error) {
 	record := w.st.Counts
 	unbound := slices.ContainsFunc(bundles, func(b library.Stored) bool { return !b.Bound() })
@@ -182,8 +194,8 @@ func (w publishing) recheck(ctx context.Context, bundles []library.Stored) (*lib
 // signatureErrors are the faults of a signature that signing again repairs.
 var signatureErrors = []error{signing.ErrSignature, signing.ErrUntrustedKey, signing.ErrBound, signing.ErrUnbound, signing.ErrLegacy}
 
-// draft puts together the record of a release that no channel showed yet, around what
-// lies in its folder. What the release is added to keeps its notes and members.
+// draft returns the record of a release that no channel showed yet. Notes and members that are
+// not given are those of the record that it replaces.
 func (w publishing) draft(ctx context.Context, bundles []library.Stored) (*library.Record, error) {
 	var err error
 	if w.o.staged {
@@ -219,36 +231,25 @@ func (w publishing) settleAll(ctx context.Context, bundles []library.Stored) ([]
 	return bundles, nil
 }
 
-// checkPublish judges what can be judged before anything is read.
-func (p planner) checkPublish(o PublishOptions) error {
-	if _, err := manifest.ParseVersion(o.Version); err != nil {
-		return &Refusal{Cause: err, Mend: "write MAJOR.MINOR.PATCH, such as 1.4.0"}
-	}
-	if err := p.checkContents(o); err != nil {
-		return err
-	}
-	return checkRollout(o.Rollout)
-}
-
 // mayPublish refuses a publish that the bundles can't save.
 func (p planner) mayPublish(s *state, o PublishOptions) error {
 	if err := p.forward(s, o.Version, o.Rollout); err != nil {
 		return err
 	}
-	c := change{action: channels.Publish, manifest: manifest.Manifest{Version: o.Version, Platforms: map[string]manifest.Platform{}}, allowMissing: o.AllowMissing, staged: o.staged}
+	offered := manifest.Manifest{Version: o.Version, Platforms: map[string]manifest.Platform{}}
 	for _, b := range o.Bundles {
 		for _, key := range b.Keys {
-			c.manifest.Platforms[key] = manifest.Platform{}
+			offered.Platforms[key] = manifest.Platform{}
 		}
 	}
-	return p.move(s, c).Covers()
+	return p.move(s, gate.Move{Action: channels.Publish, Manifest: offered, AllowMissing: o.AllowMissing, Staged: o.staged}).Covers()
 }
 
 // forward refuses a version that doesn't move the channel forward.
 func (p planner) forward(s *state, version string, rollout *channels.Rollout) error {
 	v, err := manifest.ParseVersion(version)
 	if err != nil {
-		return &Refusal{Cause: err, Mend: "write MAJOR.MINOR.PATCH, such as 1.4.0"}
+		return err
 	}
 	if v.Prerelease() != "" && !p.policies[s.channel].Prerelease {
 		return refuse(ErrPrerelease, "publish it to a channel with prerelease: true, such as beta", "%s on %s", version, s.channel)
@@ -257,17 +258,15 @@ func (p planner) forward(s *state, version string, rollout *channels.Rollout) er
 	if rollout != nil && head == nil {
 		err = refuse(channels.ErrRollout, "publish the first release to everybody", "%s shows nothing that the other clients could keep", s.channel)
 	}
-	before := s.before()
+	before := p.before(s)
 	if before == nil {
 		return err
 	}
-	newest := before.Version
+	newest := before.Version.String()
 	if head != nil {
-		if newest, err = manifest.ParseVersion(head.Newest()); err != nil {
-			return err
-		}
+		newest = head.Newest()
 	}
-	order := v.Compare(newest)
+	order := library.CompareVersions(version, newest)
 	if order < 0 {
 		return refuse(ErrBelowHead, "publish a higher version; `tsmon release rollback --to` goes back", "%s shows %s, above %s", s.channel, newest, version)
 	}
@@ -280,8 +279,9 @@ func (p planner) forward(s *state, version string, rollout *channels.Rollout) er
 
 // publish returns the change to a release that mayPublish accepted.
 func (p planner) publish(s *state, o PublishOptions, record *library.Record) change {
-	c := p.changeTo(record, channels.Publish, o.Options)
-	c.staged = o.staged
+	c := p.changeTo(record.Version, channels.Publish, o.Options)
+	c.take(record)
+	c.Staged = o.staged
 	p.begin(s, &c, o.Rollout)
 	if o.Extra != record.Extra {
 		c.warnings = append(c.warnings, "--watershed, --minimum-version or --critical differ from what "+o.Version+" was published with, which stays")

@@ -11,22 +11,17 @@
 //     release, the checksums of its bundles. Bundles on disk are hashed and signed.
 //  2. The plan is a pure function of that, the policies, the trusted keys, the time
 //     and the request: the next log entry, what every kind of client gets from then
-//     on, warnings, and the plans of the channels that follow. Or it is a refusal.
+//     on, warnings, and the plans of the channels that follow. Or it is a *Refusal
+//     that says what to do, made before anything is written.
 //  3. Apply uploads what is missing, creates the record, and appends the entry,
 //     only if the log still ends where it did when the plan was made. Then it
 //     updates the manifest, moves the followers, and fetches what clients get.
 //
-// A bundle is streamed: the bytes that are sent are compared with the digest that
-// was signed, and the last of them are withheld until they match, so that a file
-// that changed never gets a key. The store confirms size and checksum.
+// A bundle is streamed. Its last bytes are withheld until all match the digest that was
+// signed, so that a file that changed never gets a key. The store confirms size and checksum.
 //
 // After a crash the channel shows the old manifest or the new one. The same command
 // again finds what is done and does the rest.
-//
-// # What is refused
-//
-// Every refusal is a *Refusal that says what to do, and is made before anything is
-// written.
 package release
 
 import (
@@ -48,8 +43,6 @@ import (
 
 // Causes of refusals.
 var (
-	ErrBundles    = bundle.ErrBundles
-	ErrNoFile     = bundle.ErrNoFile
 	ErrUnsigned   = errors.New("no signature and no key")
 	ErrBelowHead  = errors.New("the channel is ahead")
 	ErrRolledBack = errors.New("the version was rolled back")
@@ -74,24 +67,17 @@ func refuse(cause error, mend, format string, args ...any) error {
 
 // Policy is the configuration of one channel.
 type Policy struct {
-	Targets    []string // platform keys that every manifest must have
-	Prerelease bool     // accepts versions such as 1.5.0-beta.1
-	Follows    string   // moves along when this channel overtakes it
-	// AllowUnbound accepts signatures that are bound to no version.
-	AllowUnbound bool
-	// AllowDowngrades says that some clients have allowDowngrades: a rollback takes
-	// them back.
-	AllowDowngrades bool
+	Targets         []string // platform keys that every manifest must have
+	Prerelease      bool     // accepts versions such as 1.5.0-beta.1
+	Follows         string   // moves along when this channel overtakes it
+	AllowUnbound    bool     // accepts signatures that are bound to no version
+	AllowDowngrades bool     // some clients have allowDowngrades: a rollback takes them back
 	// ReadsManifest says that applications are known to read latest.json, where a
 	// watershed does not hold and, without Rings, no rollout shows.
 	ReadsManifest bool
-	// Rings keeps a manifest for each ring. Their clients read those as others read
-	// latest.json.
-	Rings bool
-	// Operators, if any, are proposed: they are in force once an entry holds them.
-	Operators *channels.Operators
-	// PlanLife is how long a plan may wait for their signatures, 0: a week.
-	PlanLife time.Duration
+	Rings         bool                // keeps a manifest for each ring, which clients read instead of latest.json
+	Operators     *channels.Operators // in force once an entry holds them; nil: none are proposed
+	PlanLife      time.Duration       // how long a plan may wait for their signatures, 0: a week
 }
 
 // Publisher moves the channels of one store.
@@ -103,37 +89,33 @@ type Publisher struct {
 	Who       string            // recorded in the log
 	Origin    *channels.Origin  // likewise; nil: no CI job
 	Now       func() time.Time
-	// Root are keys each of which may put other operators in force.
-	Root []string
-	// Sign signs with the first of some public keys that it has the private key of. Nil, or
-	// without an answer: entries that need signatures wait for them as plans.
+	Root      []string // keys each of which may put other operators in force
+
+	// The functions below may be nil.
+
+	// Sign signs entries. Entries that still lack signatures wait for them as plans.
 	Sign approval.Sign
 	// Seen is channels.Repository.Seen: nothing is moved that does not go on from there.
-	// Nil: what the store has is moved.
 	Seen func(ctx context.Context, channel string) (channels.Position, error)
-	// Clients counts the clients that a change of keys could strand; nil: nothing is
-	// known of them.
-	Clients Clients
-	// Types counts clients by the platform key of what they were installed from, such
-	// as linux-x86_64-deb; nil: nothing is known of them.
-	Types Clients
+	// Clients counts the clients that a change of keys could strand, by version, and Types
+	// counts clients by the platform key of what they were installed from, such as
+	// linux-x86_64-deb.
+	Clients, Types Clients
 	// Probe fetches what clients get once a channel has moved, the bundles only if they
-	// are wanted. An error that wraps ErrUnseen becomes a warning. Nil: nothing is
-	// fetched.
+	// are wanted. An error that wraps ErrUnseen becomes a warning.
 	Probe func(ctx context.Context, manifestURL string, want manifest.Manifest, bundles bool) error
 	// Readable fetches a small file below PublicURL before a channel moves. It returns an
 	// error if clients may not read the file, and nil if they may, if the file is missing, or
-	// if that can't be determined. Nil: nothing is fetched.
+	// if that can't be determined.
 	Readable func(ctx context.Context, address string) error
-	// Transferred and Uploaded, if not nil, are called with each piece of a bundle
-	// that was read or sent, concurrently; total is the size of the bundle.
+	// Transferred and Uploaded are called with each piece of a bundle that was read or sent,
+	// concurrently; total is the size of the bundle.
 	Transferred, Uploaded func(bundle string, n int, total int64)
-	// Step, if not nil, is called when a part of the work begins.
+	// Step is called when a part of the work begins.
 	Step func(text string)
 }
 
-// Clients counts the clients of a channel by the version that they have. A nil map
-// means that nothing is known of them.
+// Clients counts the clients of a channel. A nil map means that nothing is known of them.
 type Clients func(ctx context.Context, channel string) (map[string]int, error)
 
 // ErrWithheld means that a server answers that it shows nothing of the channel.
@@ -153,25 +135,20 @@ type Options struct {
 	// Rollout has the Steps, Every and Cohorts that decide who gets the release
 	// first; nil: everybody gets it.
 	Rollout *channels.Rollout
-	// Hold keeps Advance from taking a step that is due.
-	Hold bool
+	Hold    bool // keeps Advance from taking a step that is due
 }
 
 // PublishOptions say what is published.
 type PublishOptions struct {
 	Options
-	Version string
-	Notes   string // empty: those that were staged
-	// DefaultNotes are taken where neither Notes nor what was staged has any.
-	DefaultNotes string
+	Version      string
+	Notes        string          // empty: those that were staged
+	DefaultNotes string          // if there are no others
 	Extra        manifest.Extra  // kept in the record
 	Bundles      []bundle.Bundle // none: what is staged
-	// Unlock opens the key that signs bundles without a signature; nil: there is
-	// no key.
+	// Unlock opens the key that signs bundles without a signature; nil: there is no key.
 	Unlock func() (signing.PrivateKey, error)
-	// Rules give bundles that were staged apart their platform keys; nil: as
-	// bundle.Gather without rules.
-	Rules *bundle.Rules
+	Rules  *bundle.Rules // give bundles that were staged apart their platform keys; nil: no rules
 
 	staged bool // the bundles are those that are staged
 }

@@ -11,8 +11,7 @@ import (
 // RepairReport is what Repair did, and what is left.
 type RepairReport struct {
 	upkeep.RepairReport
-	// Waiting is the plan of the entry that says what is lost, if it lacks signatures of
-	// operators.
+	// Waiting is the plan of the entry that says what is lost, if it lacks signatures.
 	Waiting *approval.Waiting `json:"waiting,omitempty"`
 	// Needs says, of a dry run, whose signatures that entry takes; nil if it takes none.
 	Needs *approval.Need `json:"needs,omitempty"`
@@ -31,9 +30,9 @@ func (p *Publisher) Repair(ctx context.Context, o upkeep.RepairOptions) (*Repair
 	return &RepairReport{*report, plan.Waiting, plan.Needs}, err
 }
 
-// enters returns the function that appends an entry for a Keeper and records in plan what the
-// entry waits for. If the entry that put operators in force is lost, the new one puts the
-// configured operators in force.
+// enters returns the function that appends an entry for a Keeper, and records in plan what the
+// entry waits for. If the entry that put operators in force is lost, the new one puts those that
+// are configured in force.
 func enters(p *Publisher, plan *Plan) func(context.Context, *channels.Log, channels.Entry, bool) (*channels.Log, error) {
 	return func(ctx context.Context, log *channels.Log, e channels.Entry, dry bool) (*channels.Log, error) {
 		if log.Operators() == nil {

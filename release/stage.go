@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"tsmon/manifest"
 	"tsmon/release/bundle"
 	"tsmon/release/gate"
 	"tsmon/release/library"
@@ -26,40 +25,40 @@ type StageReport struct {
 	Channel string            `json:"channel"`
 	Changed bool              `json:"changed"` // false: the bundles were there before
 	Staged  []*library.Staged `json:"staged"`  // by target, sorted
-	// Missing are the platform keys that the channel requires, or has, and that
-	// nobody staged yet.
+	// Missing are the platform keys that the channel requires, or has, and nobody staged yet.
 	Missing []string `json:"missing"`
-	// Hint says why the version is not published yet, and how to proceed. It is empty without
-	// Publish, and if nothing is missing.
-	Hint string `json:"hint,omitempty"`
-	// Published is the move of the channel, made by this job or another; nil if
-	// the channel did not get the version yet.
-	Published *Plan    `json:"published,omitempty"`
+	// Hint says, with Publish, why the version is not published yet, and how to proceed.
+	Hint      string   `json:"hint,omitempty"`
+	Published *Plan    `json:"published,omitempty"` // by this job or another; nil: not yet
 	Warnings  []string `json:"warnings,omitempty"`
 }
 
-// open returns the targets of which something is staged. ours take the place of what
-// is.
+// open returns what is staged, by target. ours take the place of what is.
 func (st *stage) open(ours map[string]*library.Staged) map[string]*library.Staged {
-	targets := map[string]*library.Staged{}
-	for target, s := range st.staged {
-		if len(s.Bundles) > 0 {
-			targets[target] = s
-		}
-	}
+	targets := maps.Clone(st.staged)
 	maps.Copy(targets, ours)
 	return targets
+}
+
+// merged returns the bundles of everything that is staged, with the keys that they have
+// together. ours take the place of what is staged for their targets.
+func (st *stage) merged(ours map[string]*library.Staged, rules *bundle.Rules) ([]bundle.Bundle, []library.Stored, error) {
+	together, all, err := library.Merged(st.open(ours), rules)
+	if err != nil {
+		err = &Refusal{Cause: err, Mend: "`tsmon release discard " + st.version + "` throws away what is staged; then stage one of them"}
+	}
+	return together, all, err
 }
 
 // bundles returns the bundles of a release of everything that is staged. If the version has a
 // record that no channel showed, its bundles for other platforms are included.
 func (st *stage) bundles(rules *bundle.Rules) ([]library.Stored, error) {
-	_, all, err := library.Merged(st.open(nil), rules)
+	_, all, err := st.merged(nil, rules)
 	if err != nil || st.Counts == nil {
 		return all, err
 	}
-	stands := func(b library.Stored) bool { return st.Counts.Has(b) && (st.Shown != "" || st.Counts.Signed(b)) }
-	if !slices.ContainsFunc(all, func(b library.Stored) bool { return !stands(b) }) {
+	adds := func(b library.Stored) bool { return !st.Counts.Has(b) || st.Shown == "" && !st.Counts.Signed(b) }
+	if !slices.ContainsFunc(all, adds) {
 		return slices.Clone(st.Counts.Bundles), nil
 	}
 	for _, b := range st.Counts.Bundles {
@@ -74,13 +73,13 @@ func (st *stage) bundles(rules *bundle.Rules) ([]library.Stored, error) {
 func (st *stage) take(o *PublishOptions) ([]library.Stored, error) {
 	all, err := st.bundles(o.Rules)
 	if err != nil {
-		return nil, &Refusal{Cause: err, Mend: "`tsmon release discard " + o.Version + "` throws away what is staged; then stage one of them"}
+		return nil, err
 	}
 	if len(all) == 0 {
 		return nil, refuse(library.ErrNoRelease, "name the bundles to publish, or stage them first with `tsmon release stage --version "+o.Version+"`", "nothing is staged of %s", o.Version)
 	}
 	for _, b := range all {
-		o.Bundles = append(o.Bundles, bundle.Bundle{Name: b.Name, Type: b.Type, Keys: b.Keys, Downloads: b.Downloads, Size: b.Size, Also: !b.Updates()})
+		o.Bundles = append(o.Bundles, bundle.Bundle{Keys: b.Keys})
 	}
 	if o.Notes == "" && st.Shown == "" {
 		o.Notes, err = notesOf(o.Version, st.open(nil))
@@ -93,8 +92,7 @@ func (st *stage) leavesNone(o PublishOptions, ours []library.Stored) error {
 	if st.Shown != "" {
 		return nil
 	}
-	targets := st.open(nil)
-	_, all, err := library.Merged(targets, o.Rules)
+	_, all, err := st.merged(nil, o.Rules)
 	if err != nil {
 		return err
 	}
@@ -107,15 +105,14 @@ func (st *stage) leavesNone(o PublishOptions, ours []library.Stored) error {
 	return nil
 }
 
-// missing returns the platform keys that a channel would lack; none once it has shown
-// the version.
-func (st *stage) missing(pl planner, channel, version string, rules *bundle.Rules) ([]string, error) {
+// missing returns the platform keys that a channel would lack, none once it has shown the version.
+func (st *stage) missing(pl planner, channel string, rules *bundle.Rules) ([]string, error) {
 	all, err := st.bundles(rules)
 	s := st.view[channel]
 	switch {
 	case err != nil || s.err != nil:
 		return nil, cmp.Or(s.err, err)
-	case s.log.Shown(version):
+	case s.log.Shown(st.version):
 		return []string{}, nil
 	}
 	return append([]string{}, pl.completeness(s, all).Missing()...), nil
@@ -134,8 +131,8 @@ func (p planner) mayStage(s *state, o StageOptions) error {
 }
 
 // waiting says why a version with missing platform keys is not published, and how to proceed.
-// It suggests a publish without those keys only if everything in targets is staged, because
-// then no other machine can be late.
+// It suggests a publish without them only if everything in targets is staged: then no other
+// machine can be late.
 func (p planner) waiting(s *state, version string, missing []string) string {
 	stage := "`tsmon release stage --version " + version + " --channel " + s.channel + " --publish DIR`"
 	required := p.completeness(s, nil).Targets
@@ -144,39 +141,38 @@ func (p planner) waiting(s *state, version string, missing []string) string {
 	}) {
 		return version + " is published by the machine that stages the rest with " + stage + "; take what is no longer built out of targets in tsmon.yaml"
 	}
-	return s.channel + " shows " + s.before().Version.String() + " with " + strings.Join(missing, ", ") + ", and " + version + " waits for that: stage it with " + stage +
+	return s.channel + " shows " + p.before(s).Version.String() + " with " + strings.Join(missing, ", ") + ", and " + version + " waits for that: stage it with " + stage +
 		"; if it is no longer built, `tsmon release publish --version " + version + " --channel " + s.channel + "` says how to go on without"
 }
 
-// completeness is a move that knows what a release needs to be complete. A channel
-// that names no targets needs those of the channel that it follows.
+// completeness is a move that knows what a release needs to be complete. A channel without
+// targets needs those of the channel that it follows.
 func (p planner) completeness(s *state, bundles []library.Stored) gate.Move {
-	move := p.move(s, change{manifest: (&library.Record{Bundles: bundles}).Manifest("")})
+	move := p.move(s, gate.Move{Manifest: (&library.Record{Bundles: bundles}).Manifest("")})
 	if len(move.Targets) == 0 {
 		move.Targets = p.policies[p.policies[s.channel].Follows].Targets
 	}
 	return move
 }
 
-// late refuses bundles of a version that a channel has shown, unless the release
-// has them.
-func (st *stage) late(version string, ours map[string]*library.Staged, together []bundle.Bundle, all []library.Stored) error {
+// late refuses bundles of a version that a channel has shown, unless the release has them.
+func (st *stage) late(ours map[string]*library.Staged, together []bundle.Bundle, all []library.Stored) error {
 	for i, b := range together {
 		if ours[b.Target] == nil || st.Counts.Has(all[i]) {
 			continue
 		}
-		return refuse(library.ErrOtherBytes, "publish a higher version: this one can't change any more", "%s showed %s without this %s", st.Shown, version, all[i].Label())
+		return refuse(library.ErrOtherBytes, "publish a higher version: this one can't change any more", "%s showed %s without this %s", st.Shown, st.version, all[i].Label())
 	}
 	return nil
 }
 
 // differs refuses bundles other than those of a record that no channel showed.
-func (st *stage) differs(version string, ours map[string]*library.Staged) error {
+func (st *stage) differs(ours map[string]*library.Staged) error {
 	for _, target := range slices.Sorted(maps.Keys(ours)) {
 		for _, b := range ours[target].Bundles {
 			for _, other := range st.Counts.Bundles {
 				if other.BLAKE2b != b.BLAKE2b && b.Overlaps(other) {
-					return refuse(ErrStaged, "if it was built again on purpose, say --replace", "%s is complete with another %s, and was shown by no channel yet", version, b.Label())
+					return refuse(ErrStaged, "if it was built again on purpose, say --replace", "%s is complete with another %s, and was shown by no channel yet", st.version, b.Label())
 				}
 			}
 		}
@@ -184,11 +180,10 @@ func (st *stage) differs(version string, ours map[string]*library.Staged) error 
 	return nil
 }
 
-// Version returns what the store holds of a version. A *Refusal with ErrNoRelease if
-// that is nothing.
+// Version returns what the store holds of a version. A *Refusal with ErrNoRelease if nothing.
 func (in Inspector) Version(ctx context.Context, version string, rules *bundle.Rules) (*library.Version, error) {
-	if _, err := manifest.ParseVersion(version); err != nil {
-		return nil, &Refusal{Cause: err, Mend: "write it like 1.4.0"}
+	if _, err := bundle.ParseVersion(version); err != nil {
+		return nil, err
 	}
 	st, err := in.lookAtStage(ctx, version)
 	if err != nil {
@@ -202,8 +197,8 @@ func (in Inspector) Version(ctx context.Context, version string, rules *bundle.R
 	case found.Record == nil && len(found.Staged) == 0:
 		return nil, library.NotInStore(version)
 	}
-	for channel := range in.policies {
-		missing, err := st.missing(planner{policies: in.policies}, channel, version, rules)
+	for channel := range in.p.Policies {
+		missing, err := st.missing(newPlanner(in.p), channel, rules)
 		if err != nil {
 			return nil, err
 		}

@@ -22,28 +22,18 @@ type staging struct {
 	o          StageOptions
 }
 
-// Stage stores the bundles of one job. With Publish, the job that completes what the
-// channel requires publishes the release; of several that do so at once, one does,
-// and the others find it done. The same call again does nothing, or completes what
-// was interrupted. Errors are those of Publish.
+// Stage stores the bundles of one job. With Publish, the job that completes what the channel
+// requires publishes the release; of several at once, one does. The same call again does
+// nothing, or completes what was interrupted. Errors are those of Publish.
 func (p *Publisher) Stage(ctx context.Context, o StageOptions) (*StageReport, error) {
-	o.Options = o.under(p.Policies)
-	pl, err := p.planner(o.Channel)
-	if err == nil {
-		err = pl.checkPublish(o.PublishOptions)
-	}
+	run, stop, err := startPublishing(ctx, p, o.PublishOptions)
 	if err != nil {
 		return nil, err
 	}
-	w := staging{publishing{Publisher: p, pl: pl, o: o.PublishOptions}, o}
-	stop := w.start(ctx)
 	defer stop()
-	var report *StageReport
-	for attempt := 1; ; attempt++ {
-		if report, err = w.once(ctx); !errors.Is(err, library.ErrRaced) || attempt == staleAttempts {
-			break
-		}
-	}
+	o.PublishOptions = run.o
+	w := staging{run, o}
+	report, err := retryRaced(func() (*StageReport, error) { return w.once(ctx) })
 	if err != nil || !o.Publish {
 		return report, err
 	}
@@ -72,8 +62,7 @@ func (w *staging) once(ctx context.Context) (report *StageReport, err error) {
 	return w.report(ctx, ours)
 }
 
-// changes returns the targets that a job changes, and refuses those that it may not
-// change.
+// changes returns the targets that a job changes, and refuses changes that it may not make.
 func (w *staging) changes(ctx context.Context, contents []bundle.Contents) (map[string]*library.Staged, error) {
 	ours := w.pl.stagedOf(w.o.PublishOptions, contents)
 	if w.st.Shown == "" {
@@ -81,24 +70,22 @@ func (w *staging) changes(ctx context.Context, contents []bundle.Contents) (map[
 			return nil, err
 		}
 	}
-	together, all, err := library.Merged(w.st.open(ours), w.o.Rules)
+	together, all, err := w.st.merged(ours, w.o.Rules)
 	if err != nil {
-		return nil, &Refusal{Cause: err, Mend: "`tsmon release discard " + w.o.Version + "` throws away what is staged; then stage one of them"}
+		return nil, err
 	}
 	if w.st.Shown != "" {
-		return nil, w.st.late(w.o.Version, ours, together, all)
+		return nil, w.st.late(ours, together, all)
 	}
 	for _, target := range slices.Sorted(maps.Keys(ours)) {
-		changed, err := w.change(ctx, ours[target])
-		if err != nil {
+		if changed, err := w.change(ctx, ours[target]); err != nil {
 			return nil, err
-		}
-		if !changed {
+		} else if !changed {
 			delete(ours, target)
 		}
 	}
 	if w.st.Counts != nil && !w.o.Replace {
-		if err := w.st.differs(w.o.Version, ours); err != nil {
+		if err := w.st.differs(ours); err != nil {
 			return nil, err
 		}
 	}
@@ -106,18 +93,15 @@ func (w *staging) changes(ctx context.Context, contents []bundle.Contents) (map[
 	return ours, err
 }
 
-// strands refuses bundles that a publish would refuse because installed applications lack
-// the key that signed them. Without Publish another channel may have been meant, whose
-// applications have it.
+// strands refuses bundles whose key installed applications lack, as a publish would. Without
+// Publish, another channel may be meant, whose applications have the key.
 func (w *staging) strands(contents []bundle.Contents) error {
-	record := &library.Record{Version: w.o.Version, Extra: w.o.Extra}
-	for _, c := range contents {
-		record.Bundles = append(record.Bundles, library.StoredOf(c))
-	}
+	stored, _ := storedOf(contents)
+	record := &library.Record{Version: w.o.Version, Extra: w.o.Extra, Bundles: stored}
 	s := w.st.view[w.o.Channel]
 	c := w.pl.publish(s, PublishOptions{Options: w.o.Options, Extra: w.o.Extra}, record)
-	c.manifest = record.Manifest("")
-	move := w.pl.move(s, c)
+	c.Manifest = record.Manifest("")
+	move := w.pl.move(s, c.Move)
 	move.Part, move.Others = true, w.st.view.others(s)
 	_, err := move.LeavesBehind()
 	if err != nil && !w.o.Publish && move.Successor() != "" {
@@ -126,8 +110,8 @@ func (w *staging) strands(contents []bundle.Contents) error {
 	return err
 }
 
-// change merges what a job has for one target with what is staged there. It reports whether
-// that changes anything.
+// change merges what a job has for one target with what is staged, and reports whether that
+// changes anything.
 func (w *staging) change(ctx context.Context, ours *library.Staged) (bool, error) {
 	before := w.st.staged[ours.Target]
 	if before == nil {
@@ -182,17 +166,11 @@ func (w *staging) change(ctx context.Context, ours *library.Staged) (bool, error
 	return changed, nil
 }
 
-// putAll uploads the bundles of the targets that change, then says so in staged/.
-// library.ErrRaced if somebody else has changed one of them.
+// putAll uploads the bundles of the targets that change, then records them in staged/. The error
+// wraps library.ErrRaced if somebody else has changed one of them.
 func (w *staging) putAll(ctx context.Context, ours map[string]*library.Staged, contents []bundle.Contents) error {
-	if len(ours) == 0 {
-		return nil
-	}
 	releases := w.Library()
-	files := map[string]bundle.Contents{}
-	for _, c := range contents {
-		files[library.StoredOf(c).BLAKE2b] = c
-	}
+	_, files := storedOf(contents)
 	var fresh []library.Stored
 	for _, target := range slices.Sorted(maps.Keys(ours)) {
 		for i := range ours[target].Bundles {
@@ -216,7 +194,7 @@ func (w *staging) putAll(ctx context.Context, ours map[string]*library.Staged, c
 	if err := upload.Prove(ctx, fresh); err != nil {
 		return err
 	}
-	if w.st.Counts != nil && w.o.Replace && w.st.differs(w.o.Version, ours) != nil {
+	if w.st.Counts != nil && w.o.Replace && w.st.differs(ours) != nil {
 		if err := w.reopen(ctx, ours); err != nil {
 			return err
 		}
@@ -229,12 +207,11 @@ func (w *staging) putAll(ctx context.Context, ours map[string]*library.Staged, c
 	return nil
 }
 
-// reopen makes room for new bundles in a complete release that no channel showed. It writes a
-// new record with the bundles for which nothing is staged, or if there are none, one that
-// marks the version as discarded.
+// reopen makes room for new bundles in a complete release that no channel showed: a new record
+// has only the bundles for which nothing is staged, or marks the version as discarded.
 func (w *staging) reopen(ctx context.Context, ours map[string]*library.Staged) error {
 	releases := w.Library()
-	_, all, err := library.Merged(w.st.open(ours), w.o.Rules)
+	_, all, err := w.st.merged(ours, w.o.Rules)
 	if err != nil {
 		return err
 	}
@@ -249,18 +226,16 @@ func (w *staging) reopen(ctx context.Context, ours map[string]*library.Staged) e
 	return releases.Create(ctx, library.RecordKey(w.o.Version, w.st.Next()), data, library.RecordAttributes)
 }
 
-// report reads again what is staged, and lists what the channel lacks. A publish that began
-// meanwhile may have missed the change of this job: once a channel has
-// shown the version that is an error, otherwise a warning.
+// report reads again what is staged, and lists what the channel lacks. If a publish that began
+// meanwhile missed the change of this job, that is an error once a channel has shown the
+// version, and a warning before.
 func (w *staging) report(ctx context.Context, ours map[string]*library.Staged) (*StageReport, error) {
 	st, err := w.Inspector().lookAtStage(ctx, w.o.Version)
 	if err != nil {
 		return nil, err
 	}
-	report := &StageReport{Version: w.o.Version, Channel: w.o.Channel, Changed: len(ours) > 0, Staged: []*library.Staged{}}
-	targets := st.open(nil)
-	report.Staged = append(report.Staged, library.Standing(targets)...)
-	if report.Missing, err = st.missing(w.pl, w.o.Channel, w.o.Version, w.o.Rules); err != nil {
+	report := &StageReport{Version: w.o.Version, Channel: w.o.Channel, Changed: len(ours) > 0, Staged: append([]*library.Staged{}, library.Standing(st.staged)...)}
+	if report.Missing, err = st.missing(w.pl, w.o.Channel, w.o.Rules); err != nil {
 		return report, err
 	}
 	if w.o.Publish && len(report.Missing) > 0 {
@@ -269,29 +244,29 @@ func (w *staging) report(ctx context.Context, ours map[string]*library.Staged) (
 	if len(ours) == 0 || st.Counts == nil {
 		return report, nil
 	}
-	together, all, err := library.Merged(targets, w.o.Rules)
+	together, all, err := st.merged(nil, w.o.Rules)
 	if err != nil {
 		return nil, err
 	}
-	late := st.late(w.o.Version, ours, together, all)
-	if late != nil && st.Shown == "" && !w.o.Publish {
+	late := st.late(ours, together, all)
+	if st.Shown != "" {
+		return report, late
+	}
+	if late != nil && !w.o.Publish {
 		report.Warnings = append(report.Warnings, fmt.Sprintf("a publish of %s has begun without these bundles, or was interrupted; `tsmon release publish --version %s` includes them if it is not too late", w.o.Version, w.o.Version))
 	}
-	if st.Shown == "" {
-		late = nil
-	}
-	return report, late
+	return report, nil
 }
 
-// publishStaged publishes what is staged once nothing is missing. If somebody else moves the
-// channel meanwhile, it looks again, as they may have published the version.
+// publishStaged publishes what is staged if nothing is missing. If somebody else moves the
+// channel meanwhile, it tries again, as they may have published the version.
 func (w *staging) publishStaged(ctx context.Context, report *StageReport) error {
+	if len(report.Missing) > 0 {
+		return nil
+	}
 	publish := w.o.PublishOptions
 	publish.Bundles, publish.Notes, publish.Unlock = nil, "", nil
 	for attempt := 1; ; attempt++ {
-		if len(report.Missing) > 0 {
-			return nil
-		}
 		plan, err := w.Publish(ctx, publish)
 		report.Published = plan
 		if err == nil {

@@ -4,52 +4,43 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"tsmon/channels"
+	"tsmon/release/gate"
 	"tsmon/release/library"
 )
 
-// choice is what a channel is to be moved to. to returns the change that the record
-// of version leads to; "" if there is nothing to verify in the store. A nil to
-// leaves the channel as it is.
-type choice struct {
-	version      string
-	allowUnbound bool
-	to           func(*library.Record) change
-}
-
 // promote chooses a release that From shows, or has shown without a rollback since.
-func (p planner) promote(v view, s *state, o PromoteOptions) (choice, error) {
+func (p planner) promote(v view, s *state, o PromoteOptions) (change, error) {
 	from := v[o.From]
 	if o.From == o.Channel {
-		return choice{}, refuse(ErrConfig, "name two channels", "--from and --to are both %s", o.From)
+		return change{}, refuse(ErrConfig, "name two channels", "--from and --to are both %s", o.From)
 	}
-	if from.err != nil {
-		return choice{}, from.err
-	}
-	version, err := promotable(from.log, o.Version)
+	version, err := promotable(from, o.Version)
 	if err == nil {
 		err = p.forward(s, version, o.Rollout)
 	}
-	return choice{version, o.AllowUnbound, func(record *library.Record) change {
-		c := p.changeTo(record, channels.Promote, o.Options)
-		c.from = o.From
-		p.begin(s, &c, o.Rollout)
-		if r := from.log.Head().Rollout; r != nil && o.Version == "" {
-			c.warnings = append(c.warnings, fmt.Sprintf("%s, which %s is rolling out, is not promoted", r.Version, o.From))
-		}
-		return c
-	}}, err
+	if err != nil {
+		return change{}, err
+	}
+	c := p.changeTo(version, channels.Promote, o.Options)
+	c.from = o.From
+	p.begin(s, &c, o.Rollout)
+	if r := from.log.Head().Rollout; r != nil && o.Version == "" {
+		c.warnings = append(c.warnings, fmt.Sprintf("%s, which %s is rolling out, is not promoted", r.Version, o.From))
+	}
+	return c, nil
 }
 
-func promotable(log *channels.Log, version string) (string, error) {
-	head := log.Head()
+// promotable returns the version that a channel promotes if version is asked for, or none is.
+func promotable(from *state, version string) (string, error) {
+	if err := from.shows(); err != nil {
+		return "", err
+	}
+	log, head := from.log, from.log.Head()
 	switch {
-	case head == nil:
-		return "", refuse(library.ErrNoRelease, "publish to it first", "%s shows nothing", log.Channel)
 	case version == "":
 		return head.Version, nil
 	case head.Rollout == nil || head.Rollout.Version != version:
@@ -71,21 +62,22 @@ func promotable(log *channels.Log, version string) (string, error) {
 }
 
 // rollback chooses the release that a channel goes back to.
-func (p planner) rollback(v view, s *state, o RollbackOptions) (choice, error) {
+func (p planner) rollback(v view, s *state, o RollbackOptions) (change, error) {
 	if err := needsReason(o.Options, "a rollback"); err != nil {
-		return choice{}, err
+		return change{}, err
 	}
 	version, err := rollbackTarget(s.log, o)
-	return choice{version, o.AllowUnbound, func(record *library.Record) change {
-		head := s.log.Head()
-		c := p.changeTo(record, channels.Rollback, o.Options)
-		c.from = head.Newest()
-		c.warnings = p.elsewhere(v, s, version)
-		if head.WentBack() && head.Version == version {
-			c.warnings = append(c.warnings, fmt.Sprintf("%s was rolled back to %s before, by %s: %s", s.channel, version, head.Who, head.Why))
-		}
-		return c
-	}}, err
+	if err != nil {
+		return change{}, err
+	}
+	head := s.log.Head()
+	c := p.changeTo(version, channels.Rollback, o.Options)
+	c.from = head.Newest()
+	c.warnings = v.elsewhere(s, version)
+	if head.WentBack() && head.Version == version {
+		c.warnings = append(c.warnings, fmt.Sprintf("%s was rolled back to %s before, by %s: %s", s.channel, version, head.Who, head.Why))
+	}
+	return c, nil
 }
 
 func rollbackTarget(log *channels.Log, o RollbackOptions) (string, error) {
@@ -97,26 +89,24 @@ func rollbackTarget(log *channels.Log, o RollbackOptions) (string, error) {
 		return "", refuse(ErrNoTarget, "`tsmon channel log "+log.Channel+"` shows what it had", "%s never showed %s", log.Channel, o.To)
 	case o.To != "":
 		return o.To, nil
-	case head.Rollout != nil:
-		return head.Version, nil // which the other clients have
-	case head.WentBack() && head.Why == o.Why:
-		return head.Version, nil // the same command again
+	case head.Rollout != nil, head.WentBack() && head.Why == o.Why:
+		return head.Version, nil // which the other clients have, or the same command went back to
 	case head.WentBack():
-		return "", wentBack(head, log.Channel) // two people may be rolling back the same release
+		return "", wentBack(head) // two people may be rolling back the same release
 	}
 	return previous(log)
 }
 
-func wentBack(head *channels.Entry, channel string) error {
-	return refuse(ErrRolledBack, "`tsmon release rollback --channel "+channel+" --to VERSION --reason TEXT` goes further back", "%s went back to %s already, by %s: %s", channel, head.Version, head.Who, head.Why)
+func wentBack(e *channels.Entry) error {
+	return refuse(ErrRolledBack, "`tsmon release rollback --channel "+e.Channel+" --to VERSION --reason TEXT` goes further back", "%s went back to %s already, by %s: %s", e.Channel, e.Version, e.Who, e.Why)
 }
 
 // previous returns the version that stood before the one that a channel shows.
 func previous(log *channels.Log) (string, error) {
-	head, standing := log.Head(), log.Standing()
-	for i := len(standing) - 2; i >= 0; i-- {
-		if standing[i].Version != head.Version {
-			return standing[i].Version, nil
+	head := log.Head()
+	for _, e := range slices.Backward(log.Standing()) {
+		if e.Version != head.Version {
+			return e.Version, nil
 		}
 	}
 	return "", refuse(ErrNoTarget, "publish a fixed build with a higher version", "%s is the first release of %s", head.Version, log.Channel)
@@ -131,26 +121,21 @@ func needsReason(o Options, what string) error {
 
 // elsewhere warns of other channels that show the release which a channel leaves for a
 // lower one.
-func (p planner) elsewhere(v view, s *state, to string) []string {
+func (v view) elsewhere(s *state, to string) []string {
 	var warnings []string
 	left := s.log.Head().Newest()
-	if library.CompareVersions(to, left) >= 0 {
-		return nil
-	}
-	for _, name := range p.channels() {
-		other := v[name]
-		if name == s.channel || other.err != nil || other.log.Head() == nil || other.log.Head().Version != left {
-			continue
+	for _, other := range v.others(s) {
+		if head := other.Log.Head(); head != nil && head.Version == left && library.CompareVersions(to, left) < 0 {
+			warnings = append(warnings, fmt.Sprintf("%s shows %s too: `tsmon release rollback --channel %s --reason TEXT` takes it back there", head.Channel, left, head.Channel))
 		}
-		warnings = append(warnings, fmt.Sprintf("%s shows %s too: `tsmon release rollback --channel %s --reason TEXT` takes it back there", name, left, name))
 	}
 	return warnings
 }
 
-// shows refuses a channel that shows nothing.
+// shows refuses a channel that can't be read, or shows nothing.
 func (s *state) shows() error {
-	if s.log.Head() != nil {
-		return nil
+	if s.err != nil || s.log.Head() != nil {
+		return s.err
 	}
 	return refuse(library.ErrNoRelease, "publish to it first", "%s shows nothing", s.channel)
 }
@@ -168,60 +153,51 @@ func (s *state) rolling() (*channels.Rollout, error) {
 	return head.Rollout, nil
 }
 
-// roll chooses the next state of a channel's rollout, whose release was judged when
-// it was published.
-func (p planner) roll(s *state, action channels.Action, o Options, next *channels.Rollout) choice {
-	return choice{next.Version, true, func(record *library.Record) change {
-		c := change{action: action, why: o.Why, release: next.Release, bundles: record.Bundles, allowUnbound: true,
-			strand: o.Strand, strandAll: action != channels.Advance || o.Rollout == nil}
-		c.manifest = c.release.Render(p.publicURL, 0)
-		if !next.Complete() {
-			c.rollout, c.others = next, &s.log.Head().Release
-		}
-		c.allowMissing = slices.Concat(p.move(s, c).Missing(), next.AllowMissing, o.AllowMissing)
-		return c
-	}}
+// roll returns the change to the next state of a channel's rollout, whose release was judged
+// when it was published.
+func (p planner) roll(s *state, action channels.Action, o Options, next *channels.Rollout) change {
+	c := p.changeTo(next.Version, action, o)
+	c.Release, c.AllowMissing, c.mayLose = next.Release, slices.Concat(next.AllowMissing, o.AllowMissing), true
+	c.AllowUnbound, c.StrandAll = true, action != channels.Advance || o.Rollout == nil
+	if !next.Complete() {
+		c.rollout, c.others = next, &s.log.Head().Release
+	}
+	return c
 }
 
 // rollout chooses another share of the clients, from now on.
-func (p planner) rollout(s *state, o Options) (choice, error) {
+func (p planner) rollout(_ view, s *state, o Options) (change, error) {
 	now, err := s.rolling()
 	switch {
 	case err != nil:
-		return choice{}, err
+		return change{}, err
 	case !now.Paused.IsZero():
-		return choice{}, refuse(channels.ErrRollout, "`tsmon channel resume "+s.channel+"` offers it again", "the rollout of %s is paused", now.Version)
+		return change{}, refuse(channels.ErrRollout, "`tsmon channel resume "+s.channel+"` offers it again", "the rollout of %s is paused", now.Version)
 	}
-	next := *now
+	next := now.Allow(o.AllowMissing)
 	next.Steps, next.Every = o.Rollout.Steps, o.Rollout.Every
 	if o.Rollout.Cohorts != nil { // else they stay in
 		next.Cohorts = o.Rollout.Cohorts
 	}
-	next = *next.Allow(o.AllowMissing)
-	if now.Alike(&next) {
+	if now.Alike(next) {
 		return p.roll(s, channels.Advance, o, now), nil
 	}
-	chosen := p.roll(s, channels.Advance, o, next.Begin(p.now.UTC().Truncate(time.Second)))
+	c := p.roll(s, channels.Advance, o, next.Begin(p.now.UTC().Truncate(time.Second)))
 	if lost := now.Steps[slices.Index(now.Steps, now.Percent)+1:]; len(lost) > 0 && len(next.Steps) == 1 && next.Steps[0] < 100 {
-		to := chosen.to
-		chosen.to = func(record *library.Record) change {
-			c := to(record)
-			c.warnings = append(c.warnings, fmt.Sprintf("the steps of the rollout end with this: %s stays at %d %% until `tsmon channel rollout %s --percent N` gives it to more; with --steps and --every it has steps again",
-				next.Version, next.Steps[0], s.channel))
-			return c
-		}
+		c.warnings = append(c.warnings, fmt.Sprintf("the steps of the rollout end with this: %s stays at %d %% until `tsmon channel rollout %s --percent N` gives it to more; with --steps and --every it has steps again",
+			next.Version, next.Steps[0], s.channel))
 	}
-	return chosen, nil
+	return c, nil
 }
 
 // advance chooses the next step of a rollout if it is due, else what finish does.
-func (p planner) advance(s *state, o Options) (choice, error) {
+func (p planner) advance(v view, s *state, o Options) (change, error) {
 	if err := s.shows(); err != nil {
-		return choice{}, err
+		return change{}, err
 	}
 	r := s.log.Head().Rollout
 	if r == nil || o.Hold || !r.Due(p.now) || s.log.Fed() {
-		return p.finish(s)
+		return p.finish(v, s, o)
 	}
 	next := r.Allow(o.AllowMissing).Step(p.now.UTC().Truncate(time.Second))
 	o.Why = cmp.Or(o.Why, next.Title())
@@ -229,10 +205,10 @@ func (p planner) advance(s *state, o Options) (choice, error) {
 }
 
 // resume chooses a rollout that goes on where it was paused.
-func (p planner) resume(s *state, o Options) (choice, error) {
+func (p planner) resume(_ view, s *state, o Options) (change, error) {
 	next, err := s.rolling()
 	if err != nil {
-		return choice{}, err
+		return change{}, err
 	}
 	if !next.Paused.IsZero() {
 		next = next.Resume(p.now)
@@ -241,50 +217,41 @@ func (p planner) resume(s *state, o Options) (choice, error) {
 }
 
 // finish chooses what an interrupted move left open.
-func (p planner) finish(s *state) (choice, error) {
-	return choice{to: func(*library.Record) change {
-		head := s.log.Head()
-		return change{action: head.Action, release: head.Release, rollout: head.Rollout, standing: true}
-	}}, s.shows()
+func (p planner) finish(_ view, s *state, _ Options) (change, error) {
+	if err := s.shows(); err != nil {
+		return change{}, err
+	}
+	head := s.log.Head()
+	return change{Move: gate.Move{Action: head.Action, Release: head.Release, Standing: true}, rollout: head.Rollout}, nil
 }
 
 // pause holds the newest release of a channel back. A release that everybody gets
 // becomes a paused rollout, and the channel shows the release before.
-func (p planner) pause(v view, s *state, o Options) (choice, error) {
-	err := needsReason(o, "a pause")
-	if err == nil {
-		err = s.shows()
-	}
-	if err != nil {
-		return choice{}, err
+func (p planner) pause(v view, s *state, o Options) (change, error) {
+	if err := cmp.Or(needsReason(o, "a pause"), s.shows()); err != nil {
+		return change{}, err
 	}
 	head := s.log.Head()
 	now := p.now.UTC().Truncate(time.Second)
 	if head.Rollout != nil {
-		return choice{to: func(*library.Record) change {
-			c := change{action: channels.Pause, from: head.Newest(), why: o.Why, release: head.Release, rollout: head.Rollout, standing: true,
-				warnings: p.elsewhere(v, s, head.Version)}
-			if head.Rollout.Paused.IsZero() {
-				c.rollout = head.Rollout.Pause(now)
-			}
-			return c
-		}}, nil
+		c := change{Move: gate.Move{Action: channels.Pause, Release: head.Release, Standing: true},
+			from: head.Newest(), why: o.Why, rollout: head.Rollout, warnings: v.elsewhere(s, head.Version)}
+		if head.Rollout.Paused.IsZero() {
+			c.rollout = head.Rollout.Pause(now)
+		}
+		return c, nil
 	}
 	if last := s.log.Decided(); last.WentBack() {
-		return choice{}, wentBack(last, s.channel)
+		return change{}, wentBack(last)
 	}
 	version, err := previous(s.log)
-	return choice{version, true, func(record *library.Record) change {
-		c := p.changeTo(record, channels.Pause, o)
-		c.from, c.allowUnbound, c.warnings = head.Version, true, p.elsewhere(v, s, version)
-		c.rollout = &channels.Rollout{ID: s.channel + "/" + strconv.FormatUint(head.Sequence+1, 10), Version: head.Version,
-			Steps: []int{100}, Percent: 100, Since: now, Paused: now, Release: head.Release}
-		c.manifest = c.release.Render(p.publicURL, 0)
-		c.strandAll = true
-		if lost := p.move(s, c).Missing(); len(lost) > 0 {
-			c.allowMissing = lost // a bad release is worse than none
-			c.warnings = append(c.warnings, fmt.Sprintf("%s has nothing for %s meanwhile", s.channel, strings.Join(lost, ", ")))
-		}
-		return c
-	}}, err
+	if err != nil {
+		return change{}, err
+	}
+	c := p.changeTo(version, channels.Pause, o)
+	c.from, c.warnings = head.Version, v.elsewhere(s, version)
+	c.AllowUnbound, c.StrandAll, c.mayLose = true, true, true // a bad release is worse than none
+	c.rollout = &channels.Rollout{ID: rolloutID(head), Version: head.Version,
+		Steps: []int{100}, Percent: 100, Since: now, Paused: now, Release: head.Release}
+	return c, nil
 }

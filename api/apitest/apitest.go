@@ -6,6 +6,7 @@ package apitest
 import (
 	"context"
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
 	"path/filepath"
 	"strconv"
@@ -226,13 +227,7 @@ func (w *World) Write(tb testing.TB, database, lines string) {
 // Serve starts a server with the world's present options.
 func (w *World) Serve(tb testing.TB) *httptest.Server {
 	tb.Helper()
-	handler := api.New(w.Options)
-	server := httptest.NewServer(handler.Handler())
-	tb.Cleanup(func() {
-		server.Close()
-		handler.Close()
-	})
-	return server
+	return ServeWith(tb, w, func(*api.Server, *http.Server) {})
 }
 
 // ServeHasty starts a server whose deadlines are short.

@@ -45,6 +45,7 @@ func (a accounts) as(name string) credentials.Value {
 // a server takes a step and pauses, a reader verifies, and none of them can do more. What the job's
 // account overwrites in the log is put back from the versions of the bucket.
 func TestBucketAccounts(t *testing.T) {
+	t.Parallel()
 	server := servertest.StartMinIO(t)
 	server.MakeBucket("releases")
 	if err := server.Client().EnableVersioning(t.Context(), "releases"); err != nil {

@@ -16,6 +16,7 @@ import (
 // and doctor say what they have to; the policy in the guide lets them read that, and nothing
 // else, and the same command then publishes.
 func TestBucketPolicy(t *testing.T) {
+	t.Parallel()
 	minio := servertest.StartMinIO(t)
 	minio.MakeBucket("releases")
 	guide, err := os.ReadFile("../../release/README.md")
@@ -77,6 +78,7 @@ func TestBucketPolicy(t *testing.T) {
 // nothing, before the first release and later; of a channel that moves along it warns. What
 // these say, and what update check says of the bucket, leads out.
 func TestBucketHalfPublic(t *testing.T) {
+	t.Parallel()
 	minio := servertest.StartMinIO(t)
 	minio.MakeBucket("releases")
 	public := minio.Endpoint + "/releases/desktop"

@@ -19,6 +19,7 @@ import (
 // where the credentials may not ask. In a bucket with object lock a channel is moved as
 // elsewhere, nobody removes the rightful bytes of an entry, and they are put back.
 func TestBucketVersions(t *testing.T) {
+	t.Parallel()
 	server := servertest.StartMinIO(t)
 	client := server.Client()
 	guide, err := os.ReadFile("../../release/README.md")

@@ -16,6 +16,7 @@ import (
 // tests run. Of what they import it reads the declarations alone, which takes a tenth of
 // the time of a build.
 func TestElsewhere(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("type-checks everything twice")
 	}

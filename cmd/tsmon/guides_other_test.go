@@ -19,6 +19,7 @@ var programs = []string{"tsmon", "make", "go", "curl", "systemctl", "docker", "s
 // this project exist, and what is said to systemctl, skopeo and docker fits the unit and the
 // image, with which tests of the packages run it.
 func TestOtherCommands(t *testing.T) {
+	t.Parallel()
 	c, typed := newCommandCheck(t), typedLines(t)
 	checks := map[string]func(words []string) string{"make": c.make, "go": c.golang, "systemctl": c.systemctl, "docker": c.docker, "skopeo": c.skopeo}
 	seen := map[string]int{}

@@ -92,7 +92,7 @@ func TestKilledAnywhere(t *testing.T) {
 			k.env = append(k.env, "LATER="+later.String())
 		}, func(_, _ string) []string { return []string{"release", "prune", "--keep", "1"} }, "1.3.0", func(t *testing.T, k *kit, _, _ string) {
 			k.swept(t)
-			if found := k.mustLater(t, "release", "prune", "--keep", "1"); found != "nothing to prune\n" {
+			if found := k.must(t, "release", "prune", "--keep", "1"); found != "nothing to prune\n" {
 				t.Errorf("there is more: %s", found)
 			}
 		}},
@@ -238,12 +238,12 @@ func killAt(t *testing.T, k *kit, moment int, ends string, args []string) (finis
 	case "import", "mirror": // what they left is young
 		k.whole(t, k.publisher(t))
 	}
-	k.mustLater(t, args...)
+	k.must(t, args...)
 	if got := k.verified(t, "stable"); got != ends {
 		t.Errorf("in the end stable shows %s, want %s", got, ends)
 	}
 	log := k.must(t, "channel", "log", "stable")
-	k.mustLater(t, args...)
+	k.must(t, args...)
 	if again := k.must(t, "channel", "log", "stable"); again != log {
 		t.Errorf("the command a third time wrote to the log:\n%s", again)
 	}
@@ -264,16 +264,6 @@ func (k *kit) whole(t *testing.T, p *release.Publisher) {
 			}
 		}
 	}
-}
-
-// mustLater is must with a clock that may be ahead by LATER.
-func (k *kit) mustLater(t *testing.T, args ...string) string {
-	t.Helper()
-	stdout, stderr, code := command(t, k.env, "tsmon", args...)
-	if code != 0 {
-		t.Fatalf("tsmon %s: exit code %d\n%s", strings.Join(args, " "), code, stderr)
-	}
-	return stdout
 }
 
 // shown is what clients see of the channels: the version, after following the

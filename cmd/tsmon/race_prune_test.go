@@ -14,7 +14,7 @@ import (
 // also to what is being pruned. Whatever comes of it, every channel names bundles only
 // that are there.
 func TestPruneMeetsEverybody(t *testing.T) {
-	rounds := 6
+	rounds := 4
 	if share, long := longtest.Chosen(t); long {
 		rounds = share.Count(96)
 	} else if testing.Short() {

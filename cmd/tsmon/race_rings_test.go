@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"tsmon/cmd/tsmon/cli"
+	"tsmon/longtest"
 )
 
 // TestSixteenMoversOfRings lets sixteen processes publish to a few, advance, pause and
@@ -13,14 +14,17 @@ import (
 // the log says, though nobody looked after it.
 func TestSixteenMoversOfRings(t *testing.T) {
 	const movers = 16
+	rounds := 2
+	if share, long := longtest.Chosen(t); long {
+		rounds = share.Count(32)
+	} else if testing.Short() {
+		rounds = 1
+	}
 	storages(t, func(t *testing.T, fresh func(t *testing.T) *kit) {
 		k := fresh(t)
 		k.ringed(t)
 		k.must(t, "release", "publish", "--version", "1.0.0", bundles(t, "1.0.0", 5000))
-		rounds, codes := 3, map[int]int{}
-		if testing.Short() {
-			rounds = 1
-		}
+		codes := map[int]int{}
 		for round := range rounds {
 			var wg sync.WaitGroup
 			var mu sync.Mutex

@@ -9,6 +9,7 @@ import (
 
 	"tsmon/cmd/tsmon/cli"
 	"tsmon/cmd/tsmon/showing"
+	"tsmon/longtest"
 )
 
 // TestSixteenPublishers lets sixteen processes publish different versions to one
@@ -17,10 +18,14 @@ import (
 // is the head's.
 func TestSixteenPublishers(t *testing.T) {
 	const publishers = 16
+	rounds := 2
+	if share, long := longtest.Chosen(t); long {
+		rounds = share.Count(32)
+	}
 	storages(t, func(t *testing.T, fresh func(t *testing.T) *kit) {
 		k := fresh(t)
 		codes := map[int]int{}
-		for round := range 4 {
+		for round := range rounds {
 			race(t, k, round, publishers, codes)
 			checkRace(t, k, fmt.Sprintf("1.%d.%d", round, publishers-1))
 		}

@@ -19,6 +19,7 @@ import (
 // is missing. The server goes on with what it showed and says how to accept the backup; one
 // that begins then shows nothing. What the alarm says leads out, with operators and without.
 func TestRestoredFromBackup(t *testing.T) {
+	t.Parallel()
 	for _, operators := range []bool{false, true} {
 		t.Run(map[bool]string{false: "by the records", true: "by operators"}[operators], func(t *testing.T) {
 			store := filepath.Join(t.TempDir(), "store")
@@ -175,6 +176,7 @@ func TestServerPutsManifestRight(t *testing.T) {
 // TestBegunAnew: the store is begun anew, and the server that begins then answers 503 by what
 // the records have seen. What publish says then leads out.
 func TestBegunAnew(t *testing.T) {
+	t.Parallel()
 	store := filepath.Join(t.TempDir(), "store")
 	k := newKit(t, store, nil)
 	k.configure(t, "  stable: {}\n")

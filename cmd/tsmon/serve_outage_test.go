@@ -27,7 +27,8 @@ type outage interface {
 // deadline and a little for a busy machine.
 const bound = 25 * time.Second
 
-// poller asks one thing again and again and keeps the last answer.
+// poller asks one thing again and again, with a short pause so that many of them leave the
+// servers time to stop and start, and keeps the last answer.
 type poller struct {
 	ask func() (status int, body []byte)
 
@@ -52,6 +53,10 @@ func (p *poller) run(ctx context.Context) {
 			p.wrong = append(p.wrong, problem)
 		}
 		p.mu.Unlock()
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-ctx.Done():
+		}
 	}
 }
 

@@ -70,7 +70,7 @@ func TestServerStepsRings(t *testing.T) {
 		k.ringed(t)
 		k.env = append(k.env, "LATER=-7h")
 		k.must(t, "release", "publish", "--version", "1.0.0", bundles(t, "1.0.0", 100))
-		k.mustLater(t, "release", "publish", "--version", "1.1.0", "--steps", "5,25,100", "--every", "6h", bundles(t, "1.1.0", 100))
+		k.must(t, "release", "publish", "--version", "1.1.0", "--steps", "5,25,100", "--every", "6h", bundles(t, "1.1.0", 100))
 		before := k.ringVersions(t)
 		s := serve(t, t.TempDir(), append(k.env, "TSMON_REFRESH=50ms", "LATER="))
 		var after [channels.Rings]string

@@ -180,6 +180,6 @@ func behindNginx(t *testing.T, servers []*served) *served {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(pem)
 	return &served{t: t, base: "https://" + nginx.Address, http: &http.Client{
-		Timeout: time.Minute, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}},
+		Timeout: time.Minute, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, MaxIdleConnsPerHost: 32},
 	}}
 }

@@ -88,14 +88,14 @@ func until(t testing.TB, what string, condition func() bool) {
 	within(t, time.Minute, what, condition)
 }
 
-// within is until with another bound.
+// within is until with another bound. The longer it waits, the longer it pauses between two
+// looks, as a condition may read a whole channel.
 func within(t testing.TB, bound time.Duration, what string, condition func() bool) {
 	t.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.After(bound); !condition(); {
+	began, deadline := time.Now(), time.After(bound)
+	for !condition() {
 		select {
-		case <-tick.C:
+		case <-time.After(min(max(time.Since(began)/20, 5*time.Millisecond), 250*time.Millisecond)):
 		case <-deadline:
 			t.Fatalf("not within %s: %s", bound, what)
 		}
@@ -287,6 +287,7 @@ func TestServeDemo(t *testing.T) {
 // TestDemoOfOthers: the demo goes beside no other tenant, and a server warns while the
 // demo's administrator is left.
 func TestDemoOfOthers(t *testing.T) {
+	t.Parallel()
 	const warning = "the administrator of the demo can still log in"
 	data := filepath.Join(t.TempDir(), "data")
 	s := serve(t, data, nil, "--demo")

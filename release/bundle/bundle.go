@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 
+	"tsmon/manifest"
 	"tsmon/signing"
 )
 
@@ -61,4 +62,19 @@ type Bundle struct {
 	Also bool
 
 	kind Kind
+}
+
+// ParseVersion parses a version that may be published. Errors are a *Refusal.
+func ParseVersion(text string) (manifest.Version, error) {
+	v, err := manifest.ParseVersion(text)
+	if err != nil {
+		err = &Refusal{Cause: err, Mend: "write MAJOR.MINOR.PATCH, such as 1.4.0"}
+	}
+	return v, err
+}
+
+// IsVersion reports whether a text is a version that may be published.
+func IsVersion(text string) bool {
+	_, err := manifest.ParseVersion(text)
+	return err == nil
 }

@@ -5,8 +5,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-
-	"tsmon/manifest"
 )
 
 // Kind is what can be read from the path of a bundle.
@@ -133,7 +131,7 @@ func archInFolders(path, system string) string {
 // an RPM, between the product and the package's own release number.
 func versionIn(stem, kind string) string {
 	for part := range strings.SplitSeq(stem, "_") {
-		if isVersion(part) {
+		if IsVersion(part) {
 			return part
 		}
 	}
@@ -142,17 +140,12 @@ func versionIn(stem, kind string) string {
 		return ""
 	}
 	for rest := stem[:end]; rest != ""; {
-		if isVersion(rest) {
+		if IsVersion(rest) {
 			return rest
 		}
 		_, rest, _ = strings.Cut(rest, "-")
 	}
 	return ""
-}
-
-func isVersion(text string) bool {
-	_, err := manifest.ParseVersion(text)
-	return err == nil
 }
 
 // storeName is the name of a bundle's object. The bundler gives the macOS archives

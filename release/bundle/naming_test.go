@@ -94,7 +94,7 @@ func FuzzRecognize(f *testing.F) {
 		if k.stem+k.tail != filepath.Base(path) || k.stem == "" || strings.Contains(k.storeName(), "/") {
 			t.Errorf("%q: %+v", path, k)
 		}
-		if k.Version != "" && (!isVersion(k.Version) || !strings.Contains(path, k.Version)) {
+		if k.Version != "" && (!IsVersion(k.Version) || !strings.Contains(path, k.Version)) {
 			t.Errorf("%q: version %s", path, k.Version)
 		}
 		keys := targetsOf(k.Target)

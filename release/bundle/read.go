@@ -1,10 +1,10 @@
 package bundle
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"os"
 	"path/filepath"
@@ -86,27 +86,26 @@ func (r Reader) hashAll(ctx context.Context, bundles []Bundle, contents []Conten
 
 // hash reads one bundle and verifies the signature that it has.
 func (r Reader) hash(ctx context.Context, b Bundle) (Contents, error) {
-	s, err := open(b)
+	file, info, err := open(b)
 	if err != nil {
 		return Contents{}, err
 	}
-	defer s.Close()
-	c := Contents{Bundle: b, modTime: s.before.ModTime()}
+	defer file.Close()
 	crc := crc64nvme.New()
+	var copies []io.Writer
 	if !r.digestOnly {
-		s.writers = []io.Writer{crc}
-	}
-	if r.Transferred != nil {
-		s.read = func(n int) { r.Transferred(b.Name, n, b.Size) }
+		copies = append(copies, crc)
 	}
 	var legacy *signing.Verifier // needs the bundle itself
 	if b.Signature != nil && !b.Signature.Prehashed() {
 		if legacy, err = r.Keys.Verifier(*b.Signature); err != nil {
 			return Contents{}, err
 		}
-		s.writers = append(s.writers, legacy)
+		copies = append(copies, legacy)
 	}
-	if c.Digest, _, err = signing.HashReader(ctx, s); err != nil {
+	c := Contents{Bundle: b, modTime: info.ModTime()}
+	read := Counted(unchanged(file, info, nil, copies...), b.Name, b.Size, r.Transferred)
+	if c.Digest, _, err = signing.HashReader(ctx, read); err != nil {
 		return Contents{}, err
 	}
 	c.CRC64 = crc.Sum64()
@@ -131,38 +130,43 @@ func (r Reader) sign(key signing.PrivateKey, c *Contents) error {
 
 // Open reads the bundle once more. The reader returns its last bytes only if the file
 // has kept its size, time and CRC-64 since Read, which verified or signed it; else
-// ErrChanged. transferred, if not nil, is called with the length of each piece.
-func (c *Contents) Open(transferred func(n int)) (io.ReadCloser, error) {
-	s, err := open(c.Bundle)
+// ErrChanged.
+func (c *Contents) Open() (io.ReadCloser, error) {
+	file, info, err := open(c.Bundle)
 	if err != nil {
 		return nil, err
 	}
-	if !s.before.ModTime().Equal(c.modTime) {
-		s.Close()
+	if !info.ModTime().Equal(c.modTime) {
+		file.Close()
 		return nil, changed(c.Path)
 	}
-	s.crc, s.want, s.read = crc64nvme.New(), c.CRC64, transferred
-	s.writers = []io.Writer{s.crc}
-	return s, nil
+	crc := crc64nvme.New()
+	return struct {
+		io.Reader
+		io.Closer
+	}{unchanged(file, info, func() bool { return crc.Sum64() == c.CRC64 }, crc), file}, nil
 }
 
-// source reads a bundle from disk. It fails with ErrChanged, instead of
-// returning the last bytes, if the file changed meanwhile.
-type source struct {
-	*os.File
-	before  os.FileInfo
-	left    int64
-	writers []io.Writer // are given what was read
-	read    func(n int) // nil: nobody counts
-	crc     hash.Hash64 // nil: not compared
-	want    uint64
-	err     error
+// Counted returns a reader of r. It calls tell, unless that is nil, with each piece that was read
+// of the bundle with this name and of total bytes.
+func Counted(r io.Reader, name string, total int64, tell func(name string, n int, total int64)) io.Reader {
+	if tell == nil {
+		return r
+	}
+	return io.TeeReader(r, counter(func(n int) { tell(name, n, total) }))
 }
 
-func open(b Bundle) (*source, error) {
+type counter func(n int)
+
+func (c counter) Write(p []byte) (int, error) {
+	c(len(p))
+	return len(p), nil
+}
+
+func open(b Bundle) (*os.File, os.FileInfo, error) {
 	file, err := os.Open(b.Path)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	info, err := file.Stat()
 	if err == nil && info.Size() != b.Size {
@@ -170,57 +174,58 @@ func open(b Bundle) (*source, error) {
 	}
 	if err != nil {
 		file.Close()
-		return nil, err
+		return nil, nil, err
 	}
-	return &source{File: file, before: info, left: b.Size}, nil
+	return file, info, nil
 }
 
 func changed(path string) error {
 	return Refuse(ErrChanged, "let nothing write to the bundle meanwhile, then run it again", "%s", path)
 }
 
-func (s *source) Read(buf []byte) (int, error) {
-	if s.err != nil {
-		return 0, s.err
-	}
-	n, err := s.File.Read(buf[:min(int64(len(buf)), s.left)])
-	s.left -= int64(n)
-	for _, w := range s.writers {
-		_, _ = w.Write(buf[:n]) // hashes don't fail; a verifier fails again in Verify
-	}
-	if s.read != nil {
-		s.read(n)
-	}
-	switch {
-	case errors.Is(err, io.EOF):
-		s.err = changed(s.Name())
-	case err != nil:
-		s.err = err
-	case s.left == 0:
-		if err := s.end(); err != nil {
-			s.err = err
-			return 0, err
+// unchanged reads a file, and writes what it reads to copies. It fails with ErrChanged, instead of
+// returning the last bytes, if the file changed meanwhile, or if same is set and returns false.
+func unchanged(file *os.File, before os.FileInfo, same func() bool, copies ...io.Writer) io.Reader {
+	return Withhold(io.TeeReader(file, io.MultiWriter(copies...)), before.Size(), func() error {
+		after, err := file.Stat()
+		if err == nil && (after.Size() != before.Size() || !after.ModTime().Equal(before.ModTime()) || same != nil && !same()) {
+			err = changed(file.Name())
 		}
-		s.err = io.EOF
-		return n, nil
-	}
-	if s.err != nil {
-		return 0, s.err
-	}
-	return n, nil
+		return err
+	})
 }
 
-// end judges the file once all of it was read.
-func (s *source) end() error {
-	after, err := s.Stat()
-	if err != nil {
-		return err
+// Withhold returns a reader of the first size bytes of r. It returns the last of them only once
+// check has returned nil; otherwise it fails with the error of check, or of r.
+func Withhold(r io.Reader, size int64, check func() error) io.Reader {
+	return &withheld{r: r, left: size, check: check}
+}
+
+type withheld struct {
+	r     io.Reader
+	left  int64
+	check func() error
+	err   error
+}
+
+func (w *withheld) Read(p []byte) (int, error) {
+	if w.err != nil || len(p) == 0 {
+		return 0, w.err
 	}
-	if after.Size() != s.before.Size() || !after.ModTime().Equal(s.before.ModTime()) {
-		return changed(s.Name())
+	n, err := w.r.Read(p[:min(int64(len(p)), w.left)])
+	w.left -= int64(n)
+	switch ended := errors.Is(err, io.EOF); {
+	case err != nil && !ended:
+		w.err = err
+	case w.left > 0 && ended:
+		w.err = cmp.Or(w.check(), io.ErrUnexpectedEOF)
+	case w.left == 0:
+		if w.err = w.check(); w.err == nil {
+			w.err = io.EOF
+			return n, nil
+		}
+	default:
+		return n, nil
 	}
-	if s.crc != nil && s.crc.Sum64() != s.want {
-		return changed(s.Name())
-	}
-	return nil
+	return 0, w.err
 }

@@ -3,7 +3,6 @@ package bundle
 import (
 	"context"
 
-	"tsmon/manifest"
 	"tsmon/signing"
 )
 
@@ -22,8 +21,8 @@ type Signed struct {
 // Sign makes the signature of every bundle, as Read does; Sig is where the Tauri CLI
 // would put it. Nothing is written.
 func (r Reader) Sign(ctx context.Context, paths []string) ([]Signed, error) {
-	if _, err := manifest.ParseVersion(r.Version); err != nil {
-		return nil, &Refusal{Cause: err, Mend: "write MAJOR.MINOR.PATCH, such as 1.4.0"}
+	if _, err := ParseVersion(r.Version); err != nil {
+		return nil, err
 	}
 	bundles := make([]Bundle, len(paths))
 	for i, path := range paths {

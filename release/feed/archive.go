@@ -52,10 +52,12 @@ const (
 	maxTail = 1 << 20
 )
 
-// opened reads a file. Its errors wrap ErrDamaged.
+// opened reads a file, member by member. Its errors wrap ErrDamaged.
 type opened struct {
 	tar  *tar.Reader
 	zstd *zstd.Decoder
+	name string // of the member; empty after the last one
+	size int64
 }
 
 func openArchive(r io.Reader) (*opened, error) {
@@ -63,7 +65,7 @@ func openArchive(r io.Reader) (*opened, error) {
 	if err != nil {
 		return nil, damaged(err)
 	}
-	return &opened{tar.NewReader(z), z}, nil
+	return &opened{tar: tar.NewReader(z), zstd: z}, nil
 }
 
 func damaged(err error) error {
@@ -76,22 +78,23 @@ func damaged(err error) error {
 	return fmt.Errorf("%w: %w", ErrDamaged, err)
 }
 
-// next returns the name and the size of the next member; io.EOF after the last one.
-func (o *opened) next() (name string, size int64, err error) {
+// next goes to the next member.
+func (o *opened) next() error {
 	h, err := o.tar.Next()
-	if errors.Is(err, io.EOF) {
-		return "", 0, o.end()
+	switch {
+	case errors.Is(err, io.EOF):
+		o.name, o.size = "", 0
+		return o.end()
+	case err != nil:
+		return damaged(err)
+	case h.Typeflag != tar.TypeReg || h.Size < 0 || h.Name == "" || len(h.Name) > 1000:
+		return fmt.Errorf("%w: %.100q is no plain file", ErrDamaged, h.Name)
 	}
-	if err != nil {
-		return "", 0, damaged(err)
-	}
-	if h.Typeflag != tar.TypeReg || h.Size < 0 || len(h.Name) > 1000 {
-		return "", 0, fmt.Errorf("%w: %.100q is no plain file", ErrDamaged, h.Name)
-	}
-	return h.Name, h.Size, nil
+	o.name, o.size = h.Name, h.Size
+	return nil
 }
 
-// end reads what follows the last member, and with it the checksum. It returns io.EOF.
+// end reads what follows the last member, and with it the checksum.
 func (o *opened) end() error {
 	tail := make([]byte, 4096)
 	for left := maxTail; left > 0; {
@@ -101,7 +104,7 @@ func (o *opened) end() error {
 		case bytes.ContainsFunc(tail[:n], func(c rune) bool { return c != 0 }):
 			return fmt.Errorf("%w: something follows its last member", ErrDamaged)
 		case errors.Is(err, io.EOF):
-			return io.EOF
+			return nil
 		case err != nil:
 			return damaged(err)
 		}
@@ -118,12 +121,12 @@ func (o *opened) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// data returns the bytes of a member of at most limit.
-func (o *opened) data(name string, size, limit int64) ([]byte, error) {
-	if size > limit {
-		return nil, fmt.Errorf("%w: %s has %d bytes, at most %d are possible", ErrDamaged, name, size, limit)
+// data returns the bytes of the member, which may have at most limit.
+func (o *opened) data(limit int64) ([]byte, error) {
+	if o.size > limit {
+		return nil, fmt.Errorf("%w: %s has %d bytes, at most %d are possible", ErrDamaged, o.name, o.size, limit)
 	}
-	data := make([]byte, size)
+	data := make([]byte, o.size)
 	if _, err := io.ReadFull(o, data); err != nil {
 		return nil, damaged(err)
 	}
@@ -132,17 +135,17 @@ func (o *opened) data(name string, size, limit int64) ([]byte, error) {
 
 // header reads the first member.
 func (o *opened) header() (h Header, err error) {
-	name, size, err := o.next()
-	if errors.Is(err, zstd.ErrMagicMismatch) || errors.Is(err, tar.ErrHeader) {
+	err = o.next()
+	if errors.Is(err, zstd.ErrMagicMismatch) || errors.Is(err, tar.ErrHeader) || err == nil && o.name == "" {
 		return h, fmt.Errorf("%w, or not one of `tsmon release export`", ErrDamaged)
 	}
 	if err != nil {
-		return h, damaged(err)
+		return h, err
 	}
-	if name != headerName {
-		return h, fmt.Errorf("%w: %.100q is not the first member of an export", ErrDamaged, name)
+	if o.name != headerName {
+		return h, fmt.Errorf("%w: %.100q is not the first member of an export", ErrDamaged, o.name)
 	}
-	data, err := o.data(name, size, maxHeader)
+	data, err := o.data(maxHeader)
 	if err != nil {
 		return h, err
 	}

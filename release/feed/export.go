@@ -10,6 +10,7 @@ import (
 
 	"tsmon/channels"
 	"tsmon/release"
+	"tsmon/release/bundle"
 	"tsmon/release/library"
 )
 
@@ -18,13 +19,12 @@ type Export struct {
 	Report    Report
 	publisher *release.Publisher
 	header    Header
-	raw       map[string][][]byte // entries behind Since, by channel; lost ones are empty
-	records   []record
+	small     []item // entries, then records
 	bundles   []piece
 }
 
-// record is the record of a release.
-type record struct {
+// item is an entry or a record.
+type item struct {
 	key  string
 	data []byte
 }
@@ -41,7 +41,7 @@ func NewExport(ctx context.Context, p *release.Publisher, names []string, since 
 	if err := p.Configured(names...); err != nil {
 		return nil, err
 	}
-	x := &Export{publisher: p, header: Header{Format: headerFormat, Version: headerVersion}, raw: map[string][][]byte{},
+	x := &Export{publisher: p, header: Header{Format: headerFormat, Version: headerVersion},
 		Report: Report{Channels: []Channel{}, Releases: []Release{}}}
 	needed, has, sums := []string{}, map[string]bool{}, map[string]string{}
 	var told []string // versions that the new entries are about
@@ -92,7 +92,11 @@ func (x *Export) channel(ctx context.Context, name string, since uint64) (*chann
 	case since > end.Sequence:
 		return nil, refuse(ErrOlder, "`tsmon channel log "+name+"` shows its entries; leave --since out for all of them", "%s ends at entry %d, before entry %d", name, end.Sequence, since)
 	}
-	x.raw[name] = raw[since:]
+	for i, data := range raw[since:] {
+		if len(data) > 0 { // else it is lost
+			x.small = append(x.small, item{channels.EntryKey(name, since+uint64(i)+1), data})
+		}
+	}
 	x.header.Channels = append(x.header.Channels, Range{name, channels.Position{Sequence: since, Hash: log.HashOf(since)}, end})
 	x.Report.Channels = append(x.Report.Channels, Channel{name, head.Version, since, end.Sequence})
 	return log, nil
@@ -113,7 +117,7 @@ func (x *Export) release(ctx context.Context, version, sum string, needed bool) 
 	if err != nil {
 		return err
 	}
-	x.records = append(x.records, record{library.RecordKey(version, 1), data})
+	x.small = append(x.small, item{library.RecordKey(version, 1), data})
 	if !needed {
 		return nil
 	}
@@ -138,18 +142,8 @@ func (x *Export) Write(ctx context.Context, w io.Writer) error {
 	if err := a.addBytes(headerName, append(head, '\n')); err != nil {
 		return err
 	}
-	for _, c := range x.header.Channels {
-		for i, data := range x.raw[c.Channel] {
-			if len(data) == 0 {
-				continue // it is lost
-			}
-			if err := a.addBytes(channels.EntryKey(c.Channel, c.Since.Sequence+uint64(i)+1), data); err != nil {
-				return err
-			}
-		}
-	}
-	for _, r := range x.records {
-		if err := a.addBytes(r.key, r.data); err != nil {
+	for _, m := range x.small {
+		if err := a.addBytes(m.key, m.data); err != nil {
 			return err
 		}
 	}
@@ -178,11 +172,7 @@ func (x *Export) bundle(ctx context.Context, a *archive, b piece) error {
 	}
 	defer body.Close()
 	if info.Size == b.Size {
-		err = a.add(key, b.Size, counted{b.Checked(body), func(n int) {
-			if x.publisher.Transferred != nil {
-				x.publisher.Transferred(key, n, b.Size)
-			}
-		}})
+		err = a.add(key, b.Size, bundle.Counted(b.Checked(body), key, b.Size, x.publisher.Transferred))
 	}
 	if info.Size != b.Size || errors.Is(err, library.ErrBytes) {
 		return refuse(library.ErrStored, repairMend, "%s has other bytes than were published", key)
@@ -191,15 +181,3 @@ func (x *Export) bundle(ctx context.Context, a *archive, b piece) error {
 }
 
 const repairMend = "`tsmon channel repair CHANNEL --bundle FILE` puts it back, FILE with its bytes; then export again"
-
-// counted counts the bytes that are read.
-type counted struct {
-	io.Reader
-	tell func(n int)
-}
-
-func (c counted) Read(p []byte) (int, error) {
-	n, err := c.Reader.Read(p)
-	c.tell(n)
-	return n, err
-}

@@ -220,14 +220,13 @@ func members(t testing.TB, file []byte) (names []string) {
 	}
 	defer a.close()
 	for {
-		name, _, err := a.next()
-		if err == io.EOF {
-			return names
-		}
-		if err != nil {
+		if err := a.next(); err != nil {
 			t.Fatal(err)
 		}
-		names = append(names, name)
+		if a.name == "" {
+			return names
+		}
+		names = append(names, a.name)
 	}
 }
 

@@ -29,7 +29,7 @@ func Import(ctx context.Context, p *release.Publisher, file io.Reader, dry bool)
 
 // take reads a file and verifies it. With dry the store stays as it is.
 func take(ctx context.Context, p *release.Publisher, file io.Reader, dry bool) (*intake, error) {
-	in, err := newIntake(ctx, p, dry)
+	in, err := newIntake(ctx, p, p.Library(), dry)
 	if err != nil {
 		return nil, err
 	}
@@ -39,15 +39,11 @@ func take(ctx context.Context, p *release.Publisher, file io.Reader, dry bool) (
 	}
 	defer a.close()
 	im := &importing{intake: in, file: a}
-	if err := im.all(ctx); errors.Is(err, ErrDamaged) {
-		return nil, im.unread(err)
-	} else if err != nil {
-		return nil, err
+	err = inOrder(ctx, im.logs, im.settle, im.allRecords, im.fetch, im.stock, im.objects, im.whole)
+	if errors.Is(err, ErrDamaged) {
+		err = im.unread(err)
 	}
-	if err := in.whole(); err != nil {
-		return nil, &release.Refusal{Cause: err, Mend: in.missingMend()}
-	}
-	return in, nil
+	return in, err
 }
 
 // importing is one run of Import.
@@ -57,64 +53,27 @@ type importing struct {
 	spoiled []string // keys of bundles with other bytes
 }
 
-const damagedMend = "copy it again, or export it again, and compare the checksums of both copies"
-
-func unread(err error) error { return &release.Refusal{Cause: err, Mend: damagedMend} }
+func unread(err error) error {
+	return &release.Refusal{Cause: err, Mend: "copy it again, or export it again, and compare the checksums of both copies"}
+}
 
 // unread adds to an error what a damaged file lacks, if that is known.
 func (im *importing) unread(err error) error {
-	if keys := im.missing(); len(im.records) > 0 && len(keys) > 0 {
+	if keys := im.missing(); len(keys) > 0 {
 		err = fmt.Errorf("%w; not read: %d objects, the first is %s", err, len(keys), keys[0])
 	}
 	return unread(err)
 }
 
-// all reads the members in their order.
-func (im *importing) all(ctx context.Context) error {
-	h, err := im.file.header()
-	if err != nil {
-		return err
-	}
-	name, size, err := im.logs(ctx, h)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return err
-	}
-	if settled := im.settle(); settled != nil {
-		return settled
-	}
-	total := int64(0)
-	for ; err == nil && isRecord(name); name, size, err = im.file.next() {
-		if total += size; total > maxRecords {
-			return fmt.Errorf("%w: its records have more than %d bytes", ErrDamaged, maxRecords)
-		}
-		data, err := im.file.data(name, size, library.MaxRecord)
-		if err != nil {
+// objects reads the bundles and their signatures, up to the end of the file.
+func (im *importing) objects(ctx context.Context) error {
+	for im.file.name != "" {
+		if err := im.object(ctx); err != nil {
 			return err
 		}
-		version, _ := library.VersionIn(name)
-		if im.here(version) {
-			continue
-		}
-		if err := im.record(version, data); err != nil {
+		if err := im.file.next(); err != nil {
 			return err
 		}
-	}
-	if err != nil && !errors.Is(err, io.EOF) {
-		return err
-	}
-	if recorded := im.fetch(ctx, im.Library()); recorded != nil { // those that the file does not have
-		return recorded
-	}
-	if stocked := im.stock(ctx); stocked != nil {
-		return stocked
-	}
-	for ; err == nil; name, size, err = im.file.next() {
-		if err := im.object(ctx, name, size); err != nil {
-			return err
-		}
-	}
-	if !errors.Is(err, io.EOF) {
-		return err
 	}
 	if len(im.spoiled) > 0 {
 		return fmt.Errorf("%w: %s has other bytes than were published", ErrDamaged, im.spoiled[0])
@@ -130,75 +89,110 @@ func isRecord(name string) bool {
 
 // here reports whether only entries that are here already are about a version.
 func (im *importing) here(version string) bool {
-	return im.sums[version] == "" && slices.ContainsFunc(im.deliveries, func(d *delivery) bool { return d.before.Record(version) != "" })
+	return im.releases[version] == nil && slices.ContainsFunc(im.deliveries, func(d *delivery) bool { return d.before.Record(version) != "" })
 }
 
-// logs reads the entries. It returns the member behind them.
-func (im *importing) logs(ctx context.Context, h Header) (name string, size int64, err error) {
-	raw := map[string][][]byte{}
-	since := map[string]channels.Position{}
-	before := map[string]*channels.Log{}
+// part is what a file has of a channel.
+type part struct {
+	Range
+	before *channels.Log
+	raw    [][]byte // lost ones are empty
+}
+
+// next is the number of the entry behind those that were read.
+func (p *part) next() uint64 { return p.Since.Sequence + uint64(len(p.raw)) + 1 }
+
+// logs reads the header and the entries, up to the member after them.
+func (im *importing) logs(ctx context.Context) error {
+	h, err := im.file.header()
+	if err != nil {
+		return err
+	}
+	parts := map[string]*part{}
 	for _, r := range h.Channels {
-		if channels.CheckName(r.Channel) != nil || before[r.Channel] != nil || r.Until.Sequence < r.Since.Sequence || r.Until.Sequence-r.Since.Sequence > channels.MaxEntries {
-			return "", 0, fmt.Errorf("%w: %s says what can't be of %.40q", ErrDamaged, headerName, r.Channel)
+		if channels.CheckName(r.Channel) != nil || parts[r.Channel] != nil || r.Until.Sequence < r.Since.Sequence || r.Until.Sequence-r.Since.Sequence > channels.MaxEntries {
+			return fmt.Errorf("%w: %s says what can't be of %.40q", ErrDamaged, headerName, r.Channel)
 		}
-		if before[r.Channel], err = im.log(ctx, r.Channel); err != nil {
-			return "", 0, err
+		before, err := im.log(ctx, r.Channel)
+		if err != nil {
+			return err
 		}
-		since[r.Channel] = r.Since
-		raw[r.Channel] = nil
+		parts[r.Channel] = &part{Range: r, before: before}
 	}
 	total := int64(0)
-	for name, size, err = im.file.next(); err == nil && strings.HasPrefix(name, "log/"); name, size, err = im.file.next() {
-		channel, sequence, ok := channels.SequenceIn(name)
-		next := since[channel].Sequence + uint64(len(raw[channel])) + 1
-		if total += size; !ok || before[channel] == nil || sequence < next || sequence-since[channel].Sequence > channels.MaxEntries || total > channels.MaxHistory {
-			return "", 0, fmt.Errorf("%w: %.100q does not belong there", ErrDamaged, name)
+	for err = im.file.next(); err == nil && strings.HasPrefix(im.file.name, "log/"); err = im.file.next() {
+		channel, sequence, ok := channels.SequenceIn(im.file.name)
+		p := parts[channel]
+		if total += im.file.size; !ok || p == nil || sequence < p.next() || sequence-p.Since.Sequence > channels.MaxEntries || total > channels.MaxHistory {
+			return fmt.Errorf("%w: %.100q does not belong there", ErrDamaged, im.file.name)
 		}
-		data, err := im.file.data(name, size, channels.MaxEntry)
+		data, err := im.file.data(channels.MaxEntry)
 		if err != nil {
-			return "", 0, err
+			return err
 		}
-		for ; next < sequence; next++ {
-			raw[channel] = append(raw[channel], nil) // it is lost
-		}
-		raw[channel] = append(raw[channel], data)
+		lost := make([][]byte, sequence-p.next())
+		p.raw = append(append(p.raw, lost...), data)
 	}
-	if err != nil && !errors.Is(err, io.EOF) {
-		return "", 0, err
+	if err != nil {
+		return err
 	}
 	for _, r := range h.Channels {
-		if have := r.Since.Sequence + uint64(len(raw[r.Channel])); have != r.Until.Sequence {
-			return "", 0, fmt.Errorf("%w: entries of %s end at %d, not at %d", ErrDamaged, r.Channel, have, r.Until.Sequence)
+		p := parts[r.Channel]
+		if last := p.next() - 1; last != r.Until.Sequence {
+			return fmt.Errorf("%w: entries of %s end at %d, not at %d", ErrDamaged, r.Channel, last, r.Until.Sequence)
 		}
-		if err := im.follow(ctx, before[r.Channel], r.Since, raw[r.Channel]); err != nil {
-			return "", 0, err
+		if err := im.follow(ctx, p.before, r.Since, p.raw); err != nil {
+			return err
 		}
 	}
-	return name, size, err
+	return nil
+}
+
+// allRecords reads the records of releases, up to the member after them.
+func (im *importing) allRecords(context.Context) error {
+	total := int64(0)
+	for isRecord(im.file.name) {
+		if total += im.file.size; total > maxRecords {
+			return fmt.Errorf("%w: its records have more than %d bytes", ErrDamaged, maxRecords)
+		}
+		data, err := im.file.data(library.MaxRecord)
+		if err != nil {
+			return err
+		}
+		if version, _ := library.VersionIn(im.file.name); !im.here(version) {
+			if err := im.record(version, data); err != nil {
+				return err
+			}
+		}
+		if err := im.file.next(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // object takes a bundle or its signature, which the record has, too.
-func (im *importing) object(ctx context.Context, name string, size int64) error {
+func (im *importing) object(ctx context.Context) error {
+	name := im.file.name
 	version, _ := library.VersionIn(name)
 	if im.here(version) {
 		return nil
 	}
-	record := im.records[version]
-	if record == nil {
+	r := im.releases[version]
+	if r == nil || r.record == nil {
 		return fmt.Errorf("%w: %.100q does not belong to it", ErrDamaged, name)
 	}
-	for _, b := range record.Bundles {
+	for _, b := range r.record.Bundles {
 		switch key := library.BundleKey(version, b.Name); name {
 		case key + ".sig":
-			data, err := im.file.data(name, size, int64(len(b.Signature)))
+			data, err := im.file.data(int64(len(b.Signature)))
 			if err == nil && string(data) != b.Signature {
 				err = fmt.Errorf("%w: %s is not the signature of the record", ErrDamaged, name)
 			}
 			return err
 		case key:
-			if size != b.Size {
-				return fmt.Errorf("%w: %s has %d bytes, not %d", ErrDamaged, name, size, b.Size)
+			if im.file.size != b.Size {
+				return fmt.Errorf("%w: %s has %d bytes, not %d", ErrDamaged, name, im.file.size, b.Size)
 			}
 			lacking, ok := im.lacking[key]
 			if !ok {

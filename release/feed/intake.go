@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -16,6 +17,7 @@ import (
 	"tsmon/channels/fault"
 	"tsmon/manifest"
 	"tsmon/release"
+	"tsmon/release/bundle"
 	"tsmon/release/library"
 	"tsmon/signing"
 )
@@ -23,19 +25,25 @@ import (
 // intake is what comes to a store: nothing of it counts before commit.
 type intake struct {
 	*release.Publisher
+	from       library.Library // has the records that are not known yet
 	dry        bool
 	mirrors    bool // it comes from a store
 	report     *Report
 	standing   []*channels.Log // of all channels that can be read
 	deliveries []*delivery
-	sums       map[string]string // SHA-256 of the records of the releases that new entries are about
-	needed     map[string]bool   // of those, the ones whose bundles must be there
-	unbound    map[string]bool   // and those whose signatures need not name the version
-	records    map[string]*library.Record
-	data       map[string][]byte // of those records
+	releases   map[string]*incoming // by version
 
 	mu      sync.Mutex
 	lacking map[string]piece // by key
+}
+
+// incoming is a release that new entries are about.
+type incoming struct {
+	sum     string          // SHA-256 of its record
+	needed  bool            // its bundles must be there
+	unbound bool            // its signatures need not name the version
+	record  *library.Record // nil until it is known
+	data    []byte          // of the record
 }
 
 // delivery is what comes of one channel.
@@ -50,9 +58,18 @@ func (d *delivery) fresh() []channels.Entry { return d.after.Entries[len(d.befor
 // sideBySide is how many bundles are checked or copied at once.
 const sideBySide = 4
 
-func newIntake(ctx context.Context, p *release.Publisher, dry bool) (*intake, error) {
-	in := &intake{Publisher: p, dry: dry, report: &Report{DryRun: dry, Channels: []Channel{}, Releases: []Release{}},
-		sums: map[string]string{}, needed: map[string]bool{}, unbound: map[string]bool{}, records: map[string]*library.Record{}, data: map[string][]byte{}, lacking: map[string]piece{}}
+// inOrder runs steps until one fails.
+func inOrder(ctx context.Context, steps ...func(context.Context) error) error {
+	for _, step := range steps {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func newIntake(ctx context.Context, p *release.Publisher, from library.Library, dry bool) (*intake, error) {
+	in := &intake{Publisher: p, from: from, dry: dry, report: &Report{DryRun: dry, Channels: []Channel{}, Releases: []Release{}}, releases: map[string]*incoming{}, lacking: map[string]piece{}}
 	repository := p.Repository()
 	names, err := repository.Names(ctx)
 	if err != nil {
@@ -149,7 +166,11 @@ func (in *intake) again(name string, since uint64) string {
 	if in.mirrors {
 		return "wait until the other store has it, or mirror the store that this one was fed from"
 	}
-	return fmt.Sprintf("`tsmon release export %s --since %d --output FILE`, where it comes from, writes what is missing here", name, since)
+	return exportMend(name, strconv.FormatUint(since, 10))
+}
+
+func exportMend(names, since string) string {
+	return fmt.Sprintf("`tsmon release export %s --since %s --output FILE`, where it comes from, writes what is missing here", names, since)
 }
 
 // older says what to do about a log that ends before the one here.
@@ -162,16 +183,19 @@ func (in *intake) older(name string, last, end uint64) string {
 
 // missingMend is again for all channels.
 func (in *intake) missingMend() string {
+	if in.mirrors {
+		return "`tsmon channel verify` with the other store as storage tells what is wrong there; then run the same command again"
+	}
 	var names, since []string
 	for _, d := range in.deliveries {
 		names = append(names, d.before.Channel)
 		since = append(since, fmt.Sprintf("%s=%d", d.before.Channel, d.before.End().Sequence))
 	}
-	return fmt.Sprintf("`tsmon release export %s --since %s --output FILE`, where it comes from, writes what is missing here", strings.Join(names, " "), strings.Join(since, ","))
+	return exportMend(strings.Join(names, " "), strings.Join(since, ","))
 }
 
 // settle finds out which releases the new entries are about, once all logs are known.
-func (in *intake) settle() error {
+func (in *intake) settle(context.Context) error {
 	for i, d := range in.deliveries {
 		if head := d.after.Head(); head != nil {
 			in.report.Channels[i].Version = head.Version
@@ -183,16 +207,20 @@ func (in *intake) settle() error {
 					return refuse(library.ErrOtherBytes, "release it under another version, there or here", "%s is another release in %s", r.Version, log.Channel)
 				}
 			}
-			if sum := in.sums[r.Version]; sum != "" && sum != r.Record {
+			known := in.releases[r.Version]
+			if known == nil {
+				known = &incoming{sum: r.Record}
+				in.releases[r.Version] = known
+			}
+			if known.sum != r.Record {
 				return refuse(library.ErrOtherBytes, "release it under another version, there or here", "%s is not the same release in all channels", r.Version)
 			}
-			in.sums[r.Version] = r.Record
-			in.unbound[r.Version] = in.unbound[r.Version] || in.Policies[d.after.Channel].AllowUnbound
+			known.unbound = known.unbound || in.Policies[d.after.Channel].AllowUnbound
 		}
 		has := lasting(d.before)
 		for _, version := range lasting(d.after) {
-			if in.sums[version] != "" && !slices.Contains(has, version) {
-				in.needed[version] = true
+			if known := in.releases[version]; known != nil && !slices.Contains(has, version) {
+				known.needed = true
 			}
 		}
 		if err := in.presentable(d); err != nil {
@@ -233,11 +261,11 @@ func (in *intake) presentable(d *delivery) error {
 
 // record takes the bytes of a release's record.
 func (in *intake) record(version string, data []byte) error {
-	sum, wanted := in.sums[version]
-	if !wanted || in.data[version] != nil {
+	wanted := in.releases[version]
+	if wanted == nil || wanted.record != nil {
 		return fmt.Errorf("%w: a record of %.70q does not belong to it", ErrDamaged, version)
 	}
-	if library.SumOf(data) != sum {
+	if library.SumOf(data) != wanted.sum {
 		return fmt.Errorf("%w: the record of %s is not the one that the log names", ErrDamaged, version)
 	}
 	record, err := library.DecodeRecord(version, data)
@@ -254,24 +282,24 @@ func (in *intake) record(version string, data []byte) error {
 			}
 		}
 	}
-	if in.needed[version] {
+	if wanted.needed {
 		for _, b := range record.Bundles {
-			if err := in.Library().Accept(version, b, in.unbound[version]); err != nil {
+			if err := in.Library().Accept(version, b, wanted.unbound); err != nil {
 				return err
 			}
 		}
 	}
-	in.records[version], in.data[version] = record, data
+	wanted.record, wanted.data = record, data
 	return nil
 }
 
 // fetch takes the records that are needed and not known from a store that may have them.
-func (in *intake) fetch(ctx context.Context, from library.Library) error {
-	for version := range in.needed {
-		if in.records[version] != nil {
+func (in *intake) fetch(ctx context.Context) error {
+	for version, r := range in.releases {
+		if !r.needed || r.record != nil {
 			continue
 		}
-		data, err := from.RecordData(ctx, version, in.sums[version])
+		data, err := in.from.RecordData(ctx, version, r.sum)
 		if errors.Is(err, library.ErrNoRelease) || errors.Is(err, library.ErrStored) {
 			continue // it stays missing
 		}
@@ -289,12 +317,11 @@ func (in *intake) fetch(ctx context.Context, from library.Library) error {
 func (in *intake) stock(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(2 * sideBySide)
-	for version := range in.needed {
-		record := in.records[version]
-		if record == nil {
+	for version, r := range in.releases {
+		if !r.needed || r.record == nil {
 			continue
 		}
-		for _, b := range record.Bundles {
+		for _, b := range r.record.Bundles {
 			group.Go(func() error {
 				whole, err := in.Library().Whole(ctx, version, b)
 				if err != nil || whole {
@@ -313,18 +340,11 @@ func (in *intake) stock(ctx context.Context) error {
 // receive copies a bundle that the store lacks.
 func (in *intake) receive(ctx context.Context, b piece, r io.Reader) error {
 	key := library.BundleKey(b.version, b.Name)
-	tell := in.Uploaded
-	if in.dry {
-		tell = in.Transferred
-	}
-	if tell != nil {
-		r = counted{r, func(n int) { tell(key, n, b.Size) }}
-	}
 	var err error
 	if in.dry {
-		_, err = io.Copy(io.Discard, b.Checked(r))
+		_, err = io.Copy(io.Discard, b.Checked(bundle.Counted(r, key, b.Size, in.Transferred)))
 	} else {
-		err = in.Library().Receive(ctx, b.version, b.Stored, r, in.unbound[b.version])
+		err = in.Library().Receive(ctx, b.version, b.Stored, bundle.Counted(r, key, b.Size, in.Uploaded), in.releases[b.version].unbound)
 	}
 	if err != nil {
 		return err
@@ -339,8 +359,8 @@ func (in *intake) receive(ctx context.Context, b piece, r io.Reader) error {
 // missing lists what is needed and not here, sorted.
 func (in *intake) missing() []string {
 	keys := slices.Collect(maps.Keys(in.lacking))
-	for version := range in.needed {
-		if in.records[version] == nil {
+	for version, r := range in.releases {
+		if r.needed && r.record == nil {
 			keys = append(keys, library.RecordKey(version, 1))
 		}
 	}
@@ -352,7 +372,7 @@ func (in *intake) missing() []string {
 const maxNamed = 5
 
 // whole returns an error unless everything that the entries need is here.
-func (in *intake) whole() error {
+func (in *intake) whole(context.Context) error {
 	keys := in.missing()
 	if len(keys) == 0 {
 		return nil
@@ -361,7 +381,7 @@ func (in *intake) whole() error {
 	if len(keys) > maxNamed {
 		names += fmt.Sprintf(" and %d more", len(keys)-maxNamed)
 	}
-	return fmt.Errorf("%w: %s", ErrMissing, names)
+	return refuse(ErrMissing, in.missingMend(), "%s", names)
 }
 
 // commit has the entries count, and shows them. Everything that they need is here.
@@ -370,8 +390,12 @@ func (in *intake) commit(ctx context.Context) error {
 	if in.dry {
 		return nil
 	}
-	for _, version := range slices.Sorted(maps.Keys(in.data)) {
-		if err := in.Library().PutRecord(ctx, version, in.data[version]); err != nil {
+	for _, version := range slices.Sorted(maps.Keys(in.releases)) {
+		r := in.releases[version]
+		if r.record == nil { // its bundles were pruned
+			continue
+		}
+		if err := in.Library().PutRecord(ctx, version, r.data); err != nil {
 			return err
 		}
 	}

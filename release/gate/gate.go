@@ -4,8 +4,10 @@
 package gate
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -62,22 +64,18 @@ type Channel struct {
 	Fleet map[string]int // as in Move
 }
 
-// Judge computes what every kind of client gets once entry is in the log. It refuses a move
-// that takes updates away from clients, or gives them what they can't install. It warns about
-// clients that may exist, and about those that were given up on purpose.
+// Judge computes what every kind of client gets once entry is in the log. It refuses a move that
+// takes updates away from clients, or gives them what they can't install. It only warns about
+// clients that may exist, or were given up on purpose.
 func (m Move) Judge(entry *channels.Entry) (reach []Reach, warnings []string, err error) {
-	if m.Standing {
-		reach, err = m.replay(entry)
+	if !m.Standing {
+		if err := cmp.Or(m.Covers(), m.sound()); err != nil {
+			return nil, nil, err
+		}
+	}
+	reach, err = m.replay(entry)
+	if err != nil || m.Standing {
 		return reach, nil, err
-	}
-	if err = m.Covers(); err == nil {
-		err = m.sound()
-	}
-	if err == nil {
-		reach, err = m.replay(entry)
-	}
-	if err != nil {
-		return nil, nil, err
 	}
 	misfits, err := m.misfits(reach)
 	if err != nil {
@@ -87,23 +85,21 @@ func (m Move) Judge(entry *channels.Entry) (reach []Reach, warnings []string, er
 	return reach, append(misfits, left...), err
 }
 
-// Covers refuses a manifest that lacks a platform which the channel requires or
-// had.
+// Covers refuses a manifest that lacks a platform which the channel requires or had.
 func (m Move) Covers() error {
 	missing := slices.DeleteFunc(m.Missing(), func(key string) bool { return slices.Contains(m.AllowMissing, key) })
 	if len(missing) == 0 {
 		return nil
 	}
 	cause := ErrMissing
-	if m.Before != nil && slices.ContainsFunc(missing, func(key string) bool { _, had := m.Before.Platforms[key]; return had }) {
+	if slices.ContainsFunc(missing, m.had) {
 		cause = ErrCoverage
 	}
 	return bundle.Refuse(cause, m.mendMissing(missing), "%s would have no %s", m.Log.Channel, strings.Join(missing, ", "))
 }
 
-// mendMissing returns the hint for missing platforms. A machine that builds one of several
-// platforms should stage; only the one that publishes what all have staged may leave platforms
-// out.
+// mendMissing returns the hint for missing platforms. A machine that builds one of several should
+// stage; only the one that publishes what all have staged may leave platforms out.
 func (m Move) mendMissing(missing []string) string {
 	keys, version := strings.Join(missing, ","), m.Manifest.Version
 	switch {
@@ -126,36 +122,30 @@ func (m Move) mendMissing(missing []string) string {
 		}
 	}
 	mend := "add the bundles; if other machines build them, run `tsmon release stage --version " + version + " DIR` on each machine, then `tsmon release publish --version " + version + " --channel " + m.Log.Channel + "` without bundles"
-	if has := m.plainKeys(); len(has) > 0 && m.onlyRequired(missing) {
+	has := slices.DeleteFunc(m.Manifest.Keys(), func(key string) bool { return library.PlainKey(key) != key })
+	if len(has) > 0 && m.onlyRequired(missing) {
 		return mend + "; if nobody builds them, name under targets in tsmon.yaml what is built, " + m.Log.Channel + ": {targets: [" + strings.Join(has, ", ") + "]}, as `tsmon init --targets " + strings.Join(has, ",") + "` writes it"
 	}
 	return mend
 }
 
-// plainKeys returns the platform keys of the manifest without a bundle type, sorted.
-func (m Move) plainKeys() []string {
-	return slices.DeleteFunc(m.Manifest.Keys(), func(key string) bool { return library.PlainKey(key) != key })
-}
-
-// onlyRequired reports whether these platform keys are required only by the configuration: no
-// client has had them.
+// onlyRequired reports whether only the configuration requires platform keys: no client has had
+// them.
 func (m Move) onlyRequired(keys []string) bool {
-	return !slices.ContainsFunc(keys, func(key string) bool {
-		if m.Before != nil && m.Before.Platforms[key] != (manifest.Platform{}) {
-			return true
-		}
-		return !m.requires(key)
-	})
+	return !slices.ContainsFunc(keys, func(key string) bool { return m.had(key) || !m.requires(key) })
 }
 
-// covering returns the newest version below the one that clients see now which the
-// channel showed with some platform keys and was not rolled back from; empty if there
-// is none.
+// had reports whether clients see a platform key now.
+func (m Move) had(key string) bool {
+	return m.Before != nil && m.Before.Platforms[key] != (manifest.Platform{})
+}
+
+// covering returns the newest version below the one that clients see now that had some platform
+// keys and was not rolled back; empty if there is none.
 func (m Move) covering(keys []string) string {
 	for _, e := range slices.Backward(m.Log.Entries) {
-		version, err := manifest.ParseVersion(e.Version)
 		lacks := func(key string) bool { return !slices.Contains(e.Targets, key) }
-		if err == nil && m.Before != nil && version.Compare(m.Before.Version) < 0 && m.Log.RolledBack(e.Version) == nil && !slices.ContainsFunc(keys, lacks) {
+		if m.Before != nil && library.CompareVersions(e.Version, m.Before.Version.String()) < 0 && m.Log.RolledBack(e.Version) == nil && !slices.ContainsFunc(keys, lacks) {
 			return e.Version
 		}
 	}
@@ -167,19 +157,13 @@ func (m Move) requires(key string) bool {
 	return slices.ContainsFunc(m.Targets, func(target string) bool { return key == target || key == library.PlainKey(target) })
 }
 
-// lacksTarget reports whether the manifest has no bundle, of any type, for the target of a
-// platform key.
+// lacksTarget reports whether the manifest has no bundle of any type for the target of a key.
 func (m Move) lacksTarget(key string) bool {
-	for other := range m.Manifest.Platforms {
-		if library.PlainKey(other) == library.PlainKey(key) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(m.Manifest.Keys(), func(other string) bool { return library.PlainKey(other) == library.PlainKey(key) })
 }
 
-// Missing returns the platform keys that clients rely on and the manifest lacks,
-// sorted; without those that include a bundle type if the plain key is missing too.
+// Missing returns the platform keys that clients rely on and the manifest lacks, sorted; without
+// those of bundle types if the plain key is missing too.
 func (m Move) Missing() []string {
 	missing := slices.DeleteFunc(m.required(), func(key string) bool {
 		_, ok := m.Manifest.Platforms[key]
@@ -196,9 +180,7 @@ func (m Move) Missing() []string {
 func (m Move) required() []string {
 	keys := slices.Clone(m.Targets)
 	if m.Before != nil {
-		for key := range m.Before.Platforms {
-			keys = append(keys, key)
-		}
+		keys = slices.AppendSeq(keys, maps.Keys(m.Before.Platforms))
 	}
 	return keys
 }

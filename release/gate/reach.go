@@ -52,25 +52,25 @@ const (
 	Out     = "out"
 )
 
-// cell is a kind of client, and where it asks.
-type cell struct {
-	manifest.Client
-	address, rollout string
+// client returns a client of the kind.
+func (r *Reach) client() manifest.Client {
+	return manifest.Client{Version: r.Version, Target: r.Target, BundleType: r.BundleType, Downgrades: r.Downgrades}
 }
 
 // replay computes what every kind of client gets from the log with the new entry. It refuses
 // what would break clients that get the release of the move, unless they get it already.
 func (m Move) replay(entry *channels.Entry) ([]Reach, error) {
-	t, err := m.table(entry)
+	log := &channels.Log{Channel: m.Log.Channel, Entries: append(slices.Clip(m.Log.Entries), *entry)}
+	offers, err := channels.Compile(log, m.PublicURL, nil)
 	if err != nil {
 		return nil, err
 	}
-	var reach []Reach
-	for _, c := range t.cells(entry) {
-		r, err := t.judge(c)
-		reach = append(reach, r)
-		if err != nil {
-			return reach, err
+	offers.Downgrades = m.Downgrades
+	t := &table{Move: m, offers: offers, verified: map[manifest.Offer]error{}}
+	reach := t.cells(log)
+	for i := range reach {
+		if err := t.judge(&reach[i]); err != nil {
+			return reach[:i+1], err
 		}
 	}
 	return reach, nil
@@ -90,28 +90,16 @@ type table struct {
 	verified map[manifest.Offer]error // results by offer
 }
 
-// table returns what judges the cells of the log with the new entry.
-func (m Move) table(entry *channels.Entry) (*table, error) {
-	log := &channels.Log{Channel: m.Log.Channel, Entries: append(slices.Clip(m.Log.Entries), *entry)}
-	offers, err := channels.Compile(log, m.PublicURL, nil)
-	if err != nil {
-		return nil, err
-	}
-	offers.Downgrades = m.Downgrades
-	return &table{Move: m, offers: offers, verified: map[manifest.Offer]error{}}, nil
-}
-
 // judge computes one cell: what the address offers, and what the client does with it. All
 // outcomes are decided here. An error refuses the move.
-func (t *table) judge(c cell) (Reach, error) {
-	r := Reach{Version: c.Version, Target: c.Target, BundleType: c.BundleType, Address: c.address, Rollout: c.rollout, Downgrades: c.Downgrades}
-	offer, unfit, err := t.answer(c)
+func (t *table) judge(r *Reach) error {
+	offer, unfit, err := t.answer(r)
 	if offer != nil {
 		r.Offered, r.Bundle = offer.Version, fileOf(offer.URL)
-		err = t.accepts(c, offer)
+		err = t.accepts(r, offer)
 	}
 	switch {
-	case errors.Is(err, manifest.ErrTarget) && t.tolerated(c.Target):
+	case errors.Is(err, manifest.ErrTarget) && t.tolerated(r.Target):
 		r.Outcome = "dropped"
 	case errors.Is(err, signing.ErrNotBuiltIn):
 		r.Outcome = "stranded" // strands judges that
@@ -124,56 +112,58 @@ func (t *table) judge(c cell) (Reach, error) {
 	case unfit:
 		r.Outcome = "unfit"
 	default:
-		r.Outcome = t.standing(c)
+		r.Outcome = t.standing(r)
 	}
-	if r.Outcome == "broken" && !t.Standing && t.gets(c, offer) {
-		return r, &bundle.Refusal{Cause: fmt.Errorf("%w: %w", ErrGate, err), Text: fmt.Sprintf("%s on %s", c.Version, c.Target)}
+	if r.Outcome == "broken" && !t.Standing && t.gets(r, offer) {
+		return &bundle.Refusal{Cause: fmt.Errorf("%w: %w", ErrGate, err), Text: fmt.Sprintf("%s on %s", r.Version, r.Target)}
 	}
-	return r, nil
+	return nil
 }
 
 // answer returns what the address offers a client. unfit is true if it offers nothing because
 // no bundle suits the client's type.
-func (t *table) answer(c cell) (offer *manifest.Offer, unfit bool, err error) {
-	if c.address == Static {
-		offer, err = t.offers.Shown(c.rollout == In).OfferTo(c.Client)
+func (t *table) answer(r *Reach) (offer *manifest.Offer, unfit bool, err error) {
+	if r.Address == Static {
+		offer, err = t.shown(r).OfferTo(r.client())
 		return offer, false, err
 	}
-	answer, err := t.offers.Decide(c.Client, c.rollout == In)
-	if !c.Downgrades && t.standing(c) == "ahead" {
+	answer, err := t.offers.Decide(r.client(), r.Rollout == In)
+	if !r.Downgrades && t.standing(r) == "ahead" {
 		return nil, false, err // it only goes forward
 	}
 	return answer.Offer, answer.Unfit != nil, err
 }
 
+// shown returns the manifest that a client reads.
+func (t *table) shown(r *Reach) *manifest.Response { return t.offers.Shown(r.Rollout == In) }
+
 // accepts returns why a client can't install an offer: first its signature, checked without
 // the bundle, then its type.
-func (t *table) accepts(c cell, offer *manifest.Offer) error {
+func (t *table) accepts(r *Reach, offer *manifest.Offer) error {
 	err, judged := t.verified[*offer]
 	if !judged {
 		_, err = offer.Verifier(t.Keys, !t.AllowUnbound)
 		t.verified[*offer] = err
 	}
-	return cmp.Or(err, c.Suits(offer.Key, offer.Platform))
+	return cmp.Or(err, r.client().Suits(offer.Key, offer.Platform))
 }
 
 // standing returns "ahead" for a client that has a newer version than the channel shows it,
 // and otherwise "current".
-func (t *table) standing(c cell) string {
-	installed, err := manifest.ParseClientVersion(c.Version)
-	if err == nil && installed.Compare(t.offers.Shown(c.rollout == In).Version) > 0 {
+func (t *table) standing(r *Reach) string {
+	installed, err := manifest.ParseClientVersion(r.Version)
+	if err == nil && installed.Compare(t.shown(r).Version) > 0 {
 		return "ahead"
 	}
 	return "current"
 }
 
-// gets reports whether a client gets the release of the change; the faults of others
-// don't hold it up.
-func (t *table) gets(c cell, offer *manifest.Offer) bool {
+// gets reports whether a client gets the release of the move; other faults don't hold it up.
+func (t *table) gets(r *Reach, offer *manifest.Offer) bool {
 	if offer != nil {
 		return offer.Version == t.Manifest.Version
 	}
-	return t.offers.Shown(c.rollout == In).Version.String() == t.Manifest.Version
+	return t.shown(r).Version.String() == t.Manifest.Version
 }
 
 // tolerated reports whether a platform was left without updates on purpose.
@@ -181,21 +171,20 @@ func (m Move) tolerated(target string) bool {
 	return slices.Contains(m.AllowMissing, target) || !slices.Contains(m.required(), target)
 }
 
-// cells returns every version × target × bundle type × address that the channel's log,
-// its policy or the new entry has, in and out of the rollout. Clients with
-// allowDowngrades are other cells where they have more than the channel shows.
-func (t *table) cells(entry *channels.Entry) []cell {
+// cells returns every version × target × bundle type × address that the log with the new entry or
+// the channel's policy has, in and out of the rollout, and with allowDowngrades where clients
+// have more than the channel shows.
+func (t *table) cells(log *channels.Log) (cells []Reach) {
 	rollouts := []string{""}
-	if entry.Rollout != nil && entry.Rollout.Paused.IsZero() {
+	if r := log.Head().Rollout; r != nil && r.Paused.IsZero() {
 		rollouts = []string{In, Out}
 	}
-	versions, targets := t.known(entry)
-	var cells []cell
+	versions, targets := t.known(log)
 	for _, version := range versions {
 		for _, target := range targets {
 			os, _, _ := strings.Cut(target, "-")
 			for _, kind := range append([]string{""}, manifest.TypesOf(os)...) {
-				cells = t.ask(cells, manifest.Client{Version: version, Target: target, BundleType: kind}, rollouts)
+				cells = t.ask(cells, Reach{Version: version, Target: target, BundleType: kind}, rollouts)
 			}
 		}
 	}
@@ -203,22 +192,23 @@ func (t *table) cells(entry *channels.Entry) []cell {
 }
 
 // ask adds the cells of one client.
-func (t *table) ask(cells []cell, client manifest.Client, rollouts []string) []cell {
+func (t *table) ask(cells []Reach, client Reach, rollouts []string) []Reach {
 	for _, address := range []string{Dynamic, Static} {
 		for _, rollout := range rollouts {
-			c := cell{client, address, rollout}
-			cells = append(cells, c)
-			if t.offers.Downgrades && t.standing(c) == "ahead" {
-				c.Downgrades = true
-				cells = append(cells, c)
+			r := client
+			r.Address, r.Rollout = address, rollout
+			cells = append(cells, r)
+			if t.offers.Downgrades && t.standing(&r) == "ahead" {
+				r.Downgrades = true
+				cells = append(cells, r)
 			}
 		}
 	}
 	return cells
 }
 
-// known returns the versions and targets that clients of the channel have, in order.
-func (m Move) known(entry *channels.Entry) (versions, targets []string) {
+// known returns the versions and targets that clients of a channel with a log have, in order.
+func (m Move) known(log *channels.Log) (versions, targets []string) {
 	on := map[string]bool{}
 	add := func(keys []string) {
 		for _, key := range keys {
@@ -228,12 +218,11 @@ func (m Move) known(entry *channels.Entry) (versions, targets []string) {
 		}
 	}
 	add(m.required())
-	after := &channels.Log{Entries: append(slices.Clip(m.Log.Entries), *entry)}
-	versions = Installed(after, m.Fleet)
+	versions = Installed(log, m.Fleet)
 	if m.Before != nil { // perhaps put there by other means
 		versions = append(versions, m.Before.Version.String())
 	}
-	for _, e := range after.Entries {
+	for _, e := range log.Entries {
 		add(e.Targets)
 		if e.Rollout != nil {
 			add(slices.Collect(maps.Keys(e.Rollout.Release.Platforms)))
@@ -244,10 +233,9 @@ func (m Move) known(entry *channels.Entry) (versions, targets []string) {
 }
 
 // misfits refuses a release, or a step of its rollout, that latest.json would give to clients
-// of a known type that can't install it. Platforms in AllowMissing are exempt, and so are
-// clients that get, or got, such a release already. For types that the channel may have
-// clients of it only warns. It does not warn of types that the channel never had beside
-// others, nor on a follower, since the leader's plan has the same warning.
+// of a known type that can't install it, except those in AllowMissing and those that get, or
+// got, such a release already. It only warns about types that the channel may have clients of,
+// and not on a follower, since the leader's plan has the same warning.
 func (m Move) misfits(reach []Reach) (warnings []string, err error) {
 	step := m.Action == channels.Advance && m.StrandAll
 	refuses := m.Action != channels.Rollback && !m.Unchanged && (step || !m.StrandAll)
@@ -273,8 +261,8 @@ func (m Move) misfits(reach []Reach) (warnings []string, err error) {
 	return warnings, nil
 }
 
-// mendMisfit returns the hint for clients of a platform key that a release does not suit; step
-// is true for a step of a rollout that is due.
+// mendMisfit returns the hint for clients of a platform key that a release, or the due step of a
+// rollout, does not suit.
 func (m Move) mendMisfit(key string, step bool) string {
 	switch {
 	case step:

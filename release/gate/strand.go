@@ -15,8 +15,7 @@ import (
 	"tsmon/signing"
 )
 
-// VersionRange is the versions from First to Last, both included. The zero range
-// has none.
+// VersionRange is the versions from First to Last, both included. The zero range has none.
 type VersionRange struct{ First, Last string }
 
 // ParseVersionRange parses a version, or two with a hyphen between them. Errors wrap
@@ -24,12 +23,12 @@ type VersionRange struct{ First, Last string }
 func ParseVersionRange(text string) (VersionRange, error) {
 	var found []VersionRange
 	for i := range text {
-		if text[i] == '-' && isVersion(text[:i]) && isVersion(text[i+1:]) {
+		if text[i] == '-' && bundle.IsVersion(text[:i]) && bundle.IsVersion(text[i+1:]) {
 			found = append(found, VersionRange{text[:i], text[i+1:]})
 		}
 	}
 	switch {
-	case len(found) == 0 && isVersion(text):
+	case len(found) == 0 && bundle.IsVersion(text):
 		return VersionRange{text, text}, nil
 	case len(found) != 1:
 		return VersionRange{}, fmt.Errorf("%w: %.300q is not like 1.0.0-1.2.0", manifest.ErrVersion, text)
@@ -37,11 +36,6 @@ func ParseVersionRange(text string) (VersionRange, error) {
 		return VersionRange{}, fmt.Errorf("%w: the range %s begins above its end", manifest.ErrVersion, text)
 	}
 	return found[0], nil
-}
-
-func isVersion(text string) bool {
-	_, err := manifest.ParseVersion(text)
-	return err == nil
 }
 
 // String writes the range as ParseVersionRange reads it.
@@ -56,8 +50,7 @@ func (r VersionRange) contains(version string) bool {
 	return r != VersionRange{} && library.CompareVersions(r.First, version) <= 0 && library.CompareVersions(version, r.Last) <= 0
 }
 
-// Stranded are the versions of installed applications that can't verify what they
-// are offered, in order.
+// Stranded are the versions of installed applications that can't verify their offers, in order.
 type Stranded struct {
 	Manifest []string `json:"latest_json"` // where they read latest.json
 	Server   []string `json:"server"`      // where they ask the server, which sends them through watersheds
@@ -66,7 +59,7 @@ type Stranded struct {
 // anywhere takes the place of the public URL where the address does not matter.
 const anywhere = "https://store.invalid"
 
-// Lacks returns what reports whether the installed version of an offer lacks the key
+// Lacks returns a function that reports whether the installed version of an offer lacks the key
 // that signed it.
 func Lacks(keys signing.Keyring) func(*manifest.Offer) bool {
 	return func(offer *manifest.Offer) bool {
@@ -88,7 +81,6 @@ func Strands(log *channels.Log, versions []string, lacks func(*manifest.Offer) b
 	if err != nil {
 		return s, err
 	}
-	cannot := func(offer *manifest.Offer) bool { return offer != nil && lacks(offer) }
 	for _, version := range versions {
 		static, dynamic := false, false
 		for text := range head.Release.Platforms {
@@ -98,9 +90,9 @@ func Strands(log *channels.Log, versions []string, lacks func(*manifest.Offer) b
 			}
 			c := manifest.Client{Version: version, Target: key.Target(), BundleType: key.Type}
 			offer, _ := offers.Shown(false).OfferTo(c) // a platform that is missing strands nobody here
-			static = static || cannot(offer)
+			static = static || offer != nil && lacks(offer)
 			answer, _ := offers.Decide(c, false)
-			dynamic = dynamic || cannot(answer.Offer)
+			dynamic = dynamic || answer.Offer != nil && lacks(answer.Offer)
 		}
 		if static {
 			s.Manifest = append(s.Manifest, version)
@@ -117,13 +109,23 @@ func Then(log *channels.Log, next channels.Release) *channels.Log {
 	return &channels.Log{Channel: log.Channel, Entries: append(slices.Clip(log.Entries), log.Next(channels.Entry{Action: channels.Publish, Release: next}))}
 }
 
+// strands returns which of the installed versions the move strands, with a result of Lacks.
+func (m Move) strands(versions []string, lacks func(*manifest.Offer) bool) (Stranded, error) {
+	after, err := Strands(Then(m.Log, m.Release), versions, lacks)
+	if err != nil || len(after.Manifest)+len(after.Server) == 0 {
+		return after, err
+	}
+	before, err := Strands(m.Log, versions, Lacks(m.Keys))
+	return Stranded{without(after.Manifest, before.Manifest), without(after.Server, before.Server)}, err
+}
+
 // without returns the versions that are not among others.
 func without(versions, others []string) []string {
 	return slices.DeleteFunc(slices.Clone(versions), func(v string) bool { return slices.Contains(others, v) })
 }
 
-// Installed returns the versions that clients of a channel may have: those that its log has
-// shown, and those of known clients.
+// Installed returns the versions that clients of a channel may have, by its log and by counts of
+// known clients.
 func Installed(log *channels.Log, known map[string]int) []string {
 	versions := library.VersionsOf(log)
 	for version, n := range known {
@@ -136,44 +138,41 @@ func Installed(log *channels.Log, known map[string]int) []string {
 }
 
 // LeavesBehind refuses a move that offers installed applications an update that they can't
-// verify, if they could verify updates so far. It only warns of versions that no client has
-// any more and of those that Strand names. It also only warns of clients that read
-// latest.json, if watersheds lead all others over and nothing says that this channel has such
-// clients.
+// verify, if they could verify updates so far. It only warns of versions that no client has any
+// more, of those that Strand names, and of clients that read latest.json if watersheds lead all
+// others over and the channel is not known to have such clients.
 func (m Move) LeavesBehind() (warnings []string, err error) {
 	if !m.Keys.Spanned() || m.StrandAll || m.Unchanged {
 		return nil, nil
 	}
 	versions := Installed(m.Log, m.Fleet)
-	after, err := Strands(Then(m.Log, m.Release), versions, Lacks(m.Keys))
-	if err != nil || len(after.Manifest)+len(after.Server) == 0 {
-		return nil, err
-	}
-	before, err := Strands(m.Log, versions, Lacks(m.Keys))
+	stranded, err := m.strands(versions, Lacks(m.Keys))
 	if err != nil {
 		return nil, err
 	}
-	static, server := without(after.Manifest, before.Manifest), without(after.Server, before.Server)
-	if left := m.unmeant(server); len(left) > 0 && (m.Fleet == nil || m.count(left) > 0) {
+	if left := m.unmeant(stranded.Server); len(left) > 0 && (m.Fleet == nil || m.count(left) > 0) {
 		return nil, m.refuseStranding(left, versions, "")
 	}
-	if left := m.unmeant(static); len(left) > 0 && (m.ReadsManifest || m.Rings) {
+	if left := m.unmeant(stranded.Manifest); len(left) > 0 && m.readsManifests() {
 		where := " from latest.json, where watersheds don't hold"
 		if m.Rings {
 			where = " from latest.json or a ring, where watersheds don't hold"
 		}
 		return nil, m.refuseStranding(left, versions, where)
 	}
-	for _, w := range []struct {
-		versions []string
-		where    string
-	}{{server, ""}, {without(static, server), " from " + channels.ManifestKey(m.Log.Channel)}} {
-		if len(w.versions) > 0 {
-			warnings = append(warnings, fmt.Sprintf("%s, which is signed by %s, can't be installed by %s%s%s", m.Manifest.Version, m.signers(), Spread(w.versions), w.where, m.counted(w.versions, w.where)))
+	warn := func(versions []string, where string) {
+		if len(versions) > 0 {
+			warnings = append(warnings, fmt.Sprintf("%s, which is signed by %s, can't be installed by %s%s%s", m.Manifest.Version, m.signers(), Spread(versions), where, m.counted(versions, where)))
 		}
 	}
+	warn(stranded.Server, "")
+	warn(without(stranded.Manifest, stranded.Server), " from "+channels.ManifestKey(m.Log.Channel))
 	return warnings, nil
 }
+
+// readsManifests reports whether clients are known to read latest.json or a ring, where
+// watersheds don't hold.
+func (m Move) readsManifests() bool { return m.ReadsManifest || m.Rings }
 
 // unmeant returns the versions that Strand does not name.
 func (m Move) unmeant(versions []string) []string {
@@ -201,7 +200,7 @@ func (m Move) refuseStranding(left, versions []string, where string) error {
 }
 
 // Successor returns another channel to which the release can be published without stranding
-// clients, as exists after a key rotation. Empty if there is none.
+// clients, as after a key rotation; empty if there is none.
 func (m Move) Successor() string {
 	for _, other := range m.Others {
 		if m.Action != channels.Publish || other.Log.Head() == nil || other.Log.Head().Action == channels.Follow {
@@ -215,25 +214,18 @@ func (m Move) Successor() string {
 	return ""
 }
 
-// signable returns the id of a trusted key whose signature of the new release strands
-// nobody. Empty if there is none.
+// signable returns the id of a trusted key whose signature of the release strands nobody; empty if
+// there is none.
 func (m Move) signable(versions []string) string {
-	before, err := Strands(m.Log, versions, Lacks(m.Keys))
-	if err != nil {
-		return ""
-	}
+	signed := Lacks(m.Keys)
 	for _, key := range m.Keys {
-		signed := Lacks(m.Keys)
-		after, err := Strands(Then(m.Log, m.Release), versions, func(offer *manifest.Offer) bool {
+		stranded, err := m.strands(versions, func(offer *manifest.Offer) bool {
 			if offer.Version == m.Release.Version {
 				return !key.Contains(offer.Current)
 			}
 			return signed(offer)
 		})
-		if err != nil || len(without(after.Server, before.Server)) > 0 {
-			continue
-		}
-		if !m.ReadsManifest && !m.Rings || len(without(after.Manifest, before.Manifest)) == 0 {
+		if err == nil && len(stranded.Server) == 0 && (len(stranded.Manifest) == 0 || !m.readsManifests()) {
 			return key.ID()
 		}
 	}
@@ -281,8 +273,8 @@ func (m Move) count(versions []string) int {
 	return n
 }
 
-// counted describes how many clients have some versions. If where is set, it names the manifest
-// that further clients may read; tsmon serve counts only those that ask it.
+// counted describes how many clients have some versions. where, if set, is the manifest that
+// clients may read whom tsmon serve can't count.
 func (m Move) counted(versions []string, where string) string {
 	switch {
 	case m.Fleet == nil:

@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"tsmon/channels"
-	"tsmon/manifest"
 	"tsmon/release/bundle"
 	"tsmon/signing"
 	"tsmon/store/object"
@@ -42,9 +41,9 @@ const sideBySide = 4
 // Record reads the record of a version: the one that a log names, else the newest. A
 // *Refusal with ErrNoRelease if the version was not published, or was discarded.
 func (l Library) Record(ctx context.Context, version string) (*Record, error) {
-	v, err := manifest.ParseVersion(version)
+	v, err := bundle.ParseVersion(version)
 	if err != nil {
-		return nil, &bundle.Refusal{Cause: err, Mend: "write it like 1.4.0"}
+		return nil, err
 	}
 	h, err := l.recordSet(ctx, v.String())
 	switch {
@@ -99,11 +98,7 @@ func (l Library) verifyOne(ctx context.Context, version string, b Stored, allowU
 	if !b.Updates() {
 		return nil
 	}
-	sig, err := l.Keys.Accept(b.Signature, b.claim(version, allowUnbound))
-	if err != nil {
-		return err
-	}
-	err = l.Keys.VerifyDigest(sig, b.Digest())
+	sig, err := b.accept(l.Keys, version, allowUnbound)
 	if errors.Is(err, signing.ErrLegacy) {
 		err = l.VerifyBytes(ctx, key, sig)
 	}
@@ -135,18 +130,10 @@ func (l Library) VerifyBytes(ctx context.Context, key string, sig signing.Signat
 		return err
 	}
 	defer body.Close()
-	for buf := make([]byte, 256<<10); ; {
-		n, err := body.Read(buf)
-		if l.Transferred != nil {
-			l.Transferred(key, n, info.Size)
-		}
-		_, _ = verifier.Write(buf[:n]) // Verify returns its error
-		if err == io.EOF {
-			return verifier.Verify()
-		} else if err != nil {
-			return err
-		}
+	if _, err := io.CopyBuffer(verifier, bundle.Counted(body, key, info.Size, l.Transferred), make([]byte, 256<<10)); err != nil {
+		return err
 	}
+	return verifier.Verify()
 }
 
 // Objects returns the sizes of what lies in a release's folder, by name, and the names

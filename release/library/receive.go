@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"io/fs"
 	"maps"
@@ -89,23 +88,18 @@ func sameFile(a, b channels.File) bool {
 
 // PutRecord adds a record to those of its version, unless it is one of them.
 func (l Library) PutRecord(ctx context.Context, version string, data []byte) error {
-	for number := 1; number <= MaxRecords; number++ {
-		r, err := l.Numbered(ctx, version, number)
-		if err == nil && r.Sum == SumOf(data) {
-			return nil
-		}
-		if errors.Is(err, fs.ErrNotExist) {
-			err = l.Create(ctx, RecordKey(version, number), data, RecordAttributes)
-			if errors.Is(err, ErrRaced) {
-				continue // somebody else was first
-			}
+	next := 1
+	for r, err := range l.each(ctx, version) {
+		if err != nil || r.Sum == SumOf(data) {
 			return err
 		}
-		if err != nil {
-			return err
-		}
+		next++
 	}
-	return tooMany(version)
+	err := l.Create(ctx, RecordKey(version, next), data, RecordAttributes)
+	if errors.Is(err, ErrRaced) { // somebody else was first
+		return l.PutRecord(ctx, version, data)
+	}
+	return err
 }
 
 // Whole reports whether the store has a bundle of a version, with its signature. A
@@ -170,37 +164,12 @@ var ErrBytes = errors.New("they are not the bytes that were published")
 // Checked returns a reader of the bytes of a bundle. It returns the last of them only if
 // all are those of the record; else it fails with ErrBytes, or the error of r.
 func (s *Stored) Checked(r io.Reader) io.Reader {
-	return &checked{r: object.Exactly(r, s.Size), want: s, left: s.Size, digest: signing.NewHash(), crc: crc64nvme.New()}
-}
-
-type checked struct {
-	r      io.Reader
-	want   *Stored
-	left   int64
-	digest hash.Hash
-	crc    hash.Hash64
-	err    error
-}
-
-func (c *checked) Read(p []byte) (int, error) {
-	if c.err != nil || len(p) == 0 {
-		return 0, c.err
-	}
-	n, err := c.r.Read(p)
-	_, _ = c.digest.Write(p[:n]) // hashes don't fail
-	_, _ = c.crc.Write(p[:n])
-	c.left -= int64(n)
-	if err != nil && err != io.EOF {
-		c.err = err
-		return 0, err
-	}
-	if c.left > 0 {
-		return n, nil
-	}
-	if hex.EncodeToString(c.digest.Sum(nil)) != c.want.BLAKE2b || checksumText(c.crc.Sum64()) != c.want.CRC64 {
-		c.err = fmt.Errorf("%s: %w", c.want.Name, ErrBytes)
-		return 0, c.err
-	}
-	c.err = io.EOF
-	return n, nil
+	digest, crc := signing.NewHash(), crc64nvme.New()
+	read := io.TeeReader(object.Exactly(r, s.Size), io.MultiWriter(digest, crc))
+	return bundle.Withhold(read, s.Size, func() error {
+		if hex.EncodeToString(digest.Sum(nil)) != s.BLAKE2b || checksumText(crc.Sum64()) != s.CRC64 {
+			return fmt.Errorf("%s: %w", s.Name, ErrBytes)
+		}
+		return nil
+	})
 }

@@ -130,15 +130,10 @@ func (s *Stored) signer() string {
 	return sig.KeyID()
 }
 
-// claim is what the record says about the bundle's signature.
-func (s *Stored) claim(version string, allowUnbound bool) signing.Claim {
-	return signing.Claim{Version: version, Targets: s.Keys, AllowUnbound: allowUnbound}
-}
-
 // accept returns the signature if it is valid for the digest. The error wraps signing.ErrLegacy
 // if only the bytes can tell.
 func (s *Stored) accept(keys signing.Keyring, version string, allowUnbound bool) (signing.Signature, error) {
-	sig, err := keys.Accept(s.Signature, s.claim(version, allowUnbound))
+	sig, err := keys.Accept(s.Signature, signing.Claim{Version: version, Targets: s.Keys, AllowUnbound: allowUnbound})
 	if err == nil {
 		err = keys.VerifyDigest(sig, s.Digest())
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,8 +31,8 @@ type RecordSet struct {
 // Next is the number of the record that would follow.
 func (h *RecordSet) Next() int { return len(h.records) + 1 }
 
-// MaxRecords bounds how often a release may be added to or discarded.
-const MaxRecords = 1000
+// maxRecords bounds how often a release may be added to or discarded.
+const maxRecords = 1000
 
 // recordSet reads the records of a version and looks for it in the logs of all
 // channels.
@@ -120,32 +121,42 @@ func (r *Record) Signed(b Stored) bool {
 	return slices.ContainsFunc(r.Bundles, func(other Stored) bool { return other.Same(b) && other.signer() == b.signer() })
 }
 
-// Records reads all records of a version, oldest first.
-func (l Library) Records(ctx context.Context, version string) ([]*Record, error) {
-	var records []*Record
-	for number := 1; number <= MaxRecords; number++ {
-		r, err := l.Numbered(ctx, version, number)
-		if errors.Is(err, fs.ErrNotExist) {
-			return records, nil
+// each reads the records of a version, oldest first, up to the first number that has none. An
+// error ends it.
+func (l Library) each(ctx context.Context, version string) iter.Seq2[*Record, error] {
+	return func(yield func(*Record, error) bool) {
+		for number := 1; number <= maxRecords; number++ {
+			data, err := l.Read(ctx, RecordKey(version, number), MaxRecord)
+			if errors.Is(err, fs.ErrNotExist) {
+				return
+			}
+			var r *Record
+			if err == nil {
+				r, err = parseRecord(version, number, data)
+			}
+			if !yield(r, err) || err != nil {
+				return
+			}
 		}
+		yield(nil, bundle.Refuse(ErrStored, "release under another version", "%s has more than %d records", Folder(version), maxRecords))
+	}
+}
+
+// Records reads all records of a version, oldest first.
+func (l Library) Records(ctx context.Context, version string) (records []*Record, err error) {
+	for r, err := range l.each(ctx, version) {
 		if err != nil {
 			return nil, err
 		}
 		records = append(records, r)
 	}
-	return nil, tooMany(version)
+	return records, nil
 }
 
-func tooMany(version string) error {
-	return bundle.Refuse(ErrStored, "release under another version", "%s has more than %d records", Folder(version), MaxRecords)
-}
-
-// Readable reads the records of a version from the first up to one that is missing or is no
-// record: behind that nothing is read.
+// Readable reads the records of a version, oldest first, up to one that is missing or damaged.
 func (l Library) Readable(ctx context.Context, version string) (records []*Record, err error) {
-	for number := 1; number <= MaxRecords; number++ {
-		r, err := l.Numbered(ctx, version, number)
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, object.ErrTooLarge) || errors.Is(err, ErrStored) {
+	for r, err := range l.each(ctx, version) {
+		if errors.Is(err, object.ErrTooLarge) || errors.Is(err, ErrStored) {
 			break
 		}
 		if err != nil {
@@ -156,16 +167,11 @@ func (l Library) Readable(ctx context.Context, version string) (records []*Recor
 	return records, nil
 }
 
-// Numbered reads one record of a version; fs.ErrNotExist if there is none.
-func (l Library) Numbered(ctx context.Context, version string, number int) (*Record, error) {
-	key := RecordKey(version, number)
-	data, _, err := object.ReadAll(ctx, l.Store, key, MaxRecord)
-	if err != nil {
-		return nil, err
-	}
+// parseRecord reads the bytes of a version's record with a number.
+func parseRecord(version string, number int, data []byte) (*Record, error) {
 	var r Record
 	if err := json.Unmarshal(data, &r); err != nil || r.Version != version || (len(r.Bundles) == 0) != r.Discarded || r.Discarded && number == 1 {
-		return nil, bundle.Refuse(ErrStored, "`tsmon channel repair CHANNEL --bundle FILE` puts it back, FILE with the bytes of its release.json", "%s is not the record of %s", key, version)
+		return nil, bundle.Refuse(ErrStored, "`tsmon channel repair CHANNEL --bundle FILE` puts it back, FILE with the bytes of its release.json", "%s is not the record of %s", RecordKey(version, number), version)
 	}
 	r.Sum, r.Number = SumOf(data), number
 	return &r, nil
@@ -173,22 +179,17 @@ func (l Library) Numbered(ctx context.Context, version string, number int) (*Rec
 
 // Named returns the record of a version with a SHA-256 that a log names.
 func (l Library) Named(ctx context.Context, version, sum string) (*Record, error) {
-	for number := 1; number <= MaxRecords; number++ {
-		r, err := l.Numbered(ctx, version, number)
-		if err == nil && !r.Discarded && (r.Sum == sum || sum == "") {
+	err := NotInStore(version)
+	for r, failed := range l.each(ctx, version) {
+		if failed != nil {
+			return nil, failed
+		}
+		if !r.Discarded && (r.Sum == sum || sum == "") {
 			return r, nil
 		}
-		if errors.Is(err, fs.ErrNotExist) && number == 1 {
-			return nil, NotInStore(version)
-		}
-		if errors.Is(err, fs.ErrNotExist) {
-			break
-		}
-		if err != nil {
-			return nil, err
-		}
+		err = notNamed(version)
 	}
-	return nil, notNamed(version)
+	return nil, err
 }
 
 // RecordKey is the key of a version's record with a number, from 1.

@@ -126,20 +126,15 @@ func (l Library) Staged(ctx context.Context, version string) (map[string]*Staged
 			return nil, bundle.Refuse(ErrStored, "stage under another version", "%s holds more than %d changes", prefix, maxStaged)
 		}
 	}
-	all := make([]*Staged, 0, len(numbers))
+	byTarget := map[string]*Staged{}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(2 * sideBySide)
 	for target, number := range numbers {
 		s := &Staged{Target: target, Number: number}
-		all = append(all, s)
+		byTarget[target] = s
 		group.Go(func() error { return l.readStaged(ctx, version, s) })
 	}
-	err := group.Wait()
-	byTarget := map[string]*Staged{}
-	for _, s := range all {
-		byTarget[s.Target] = s
-	}
-	return byTarget, err
+	return byTarget, group.Wait()
 }
 
 func (l Library) readStaged(ctx context.Context, version string, s *Staged) error {
@@ -173,10 +168,8 @@ func Merged(targets map[string]*Staged, rules *bundle.Rules) ([]bundle.Bundle, [
 	bundles, err := bundle.Merge(bundles, rules)
 	all := make([]Stored, len(bundles))
 	for i, b := range bundles {
-		if err == nil {
-			all[i] = stored[b.Path]
-			all[i].Keys, all[i].Downloads = sorted(b.Keys), b.Downloads
-		}
+		all[i] = stored[b.Path]
+		all[i].Keys, all[i].Downloads = sorted(b.Keys), b.Downloads
 	}
 	return bundles, all, err
 }

@@ -49,14 +49,11 @@ func Releases(entries []channels.Entry) iter.Seq[*channels.Release] {
 func VersionsOf(log *channels.Log) []string {
 	var versions []string
 	seen := map[string]bool{}
-	for i := range log.Entries {
-		e := &log.Entries[i]
-		for _, version := range []string{e.Version, e.Newest()} {
-			if !seen[version] {
-				versions = append(versions, version)
-			}
-			seen[version] = true
+	for r := range Releases(log.Entries) {
+		if !seen[r.Version] {
+			versions = append(versions, r.Version)
 		}
+		seen[r.Version] = true
 	}
 	return versions
 }

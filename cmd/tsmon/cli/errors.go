@@ -17,6 +17,7 @@ import (
 	"tsmon/manifest/updater"
 	"tsmon/release"
 	"tsmon/release/approval"
+	"tsmon/release/bundle"
 	"tsmon/release/library"
 	"tsmon/release/upkeep"
 	"tsmon/signing"
@@ -154,7 +155,7 @@ func ExitCode(err error) int {
 	switch {
 	case errors.As(err, &own):
 		return own.code
-	case is(release.ErrConfig), is(approval.ErrSeveral), is(approval.ErrShort), is(release.ErrNoFile), is(channels.ErrName), is(record.ErrName):
+	case is(release.ErrConfig), is(approval.ErrSeveral), is(approval.ErrShort), is(bundle.ErrNoFile), is(channels.ErrName), is(record.ErrName):
 		return ExitUsage
 	case is(record.ErrExists), is(record.ErrConflict), is(object.ErrClock):
 		return ExitRefused

@@ -54,10 +54,8 @@ func (f *ContentFlags) check(app *cli.App) (err error) {
 	if f.notes != "" && f.notesFile != "" {
 		return cli.Usagef("--notes and --notes-file can't be combined")
 	}
-	if _, err := manifest.ParseVersion(f.version); err != nil {
-		return &release.Refusal{Cause: err, Mend: "write MAJOR.MINOR.PATCH, such as 1.4.0"}
-	}
-	return nil
+	_, err = bundle.ParseVersion(f.version)
+	return err
 }
 
 // named reports whether arguments or flags name bundles.

@@ -144,10 +144,7 @@ func createRaceLarge(t *testing.T, s object.Store) { race(t, s, 4, object.Straig
 
 // race lets n writers create one key at once.
 func race(t *testing.T, s object.Store, n, size int) {
-	data := make([][]byte, n)
-	for i := range data {
-		data[i] = sample(size)
-	}
+	data := samples(n, size)
 	winner := onlyWinner(t, n, fs.ErrExist, func(i int) error {
 		return tryCreate(t.Context(), s, "log/stable/0000000001.json", data[i])
 	})

@@ -12,6 +12,7 @@ import (
 	"io"
 	"io/fs"
 	"iter"
+	"maps"
 	"math/rand/v2"
 	"testing"
 
@@ -65,30 +66,39 @@ func Suite(t *testing.T, open func(t *testing.T) object.Store) {
 // there says so, instead of passing for an empty store.
 func Missing(t *testing.T, s object.Store) {
 	ctx := t.Context()
-	data := sample(10)
-	for _, c := range []struct {
-		name string
-		call func() error
-	}{
-		{"Get", func() error { _, _, err := s.Get(ctx, "a/b"); return err }},
-		{"GetRange", func() error { _, err := s.GetRange(ctx, "a/b", "abc", 0, 1); return err }},
-		{"Stat", func() error { _, err := s.Stat(ctx, "a/b"); return err }},
-		{"Checksum", func() error { _, err := s.Checksum(ctx, "a/b"); return err }},
-		{"Create", func() error { return tryCreate(ctx, s, "a/b", data) }},
-		{"CreateLarge", func() error { return tryCreate(ctx, s, "a/c", sample(object.StraightSize+1)) }},
-		{"Swap", func() error { _, err := s.Swap(ctx, "a/b", "", data, object.Attributes{}); return err }},
-		{"SwapOver", func() error { _, err := s.Swap(ctx, "a/b", "abc", data, object.Attributes{}); return err }},
-		{"Delete", func() error { return s.Delete(ctx, "a/b") }},
-		{"List", func() error { _, err := listed(s.List(ctx, "", "")); return err }},
-		{"ListPrefix", func() error { _, err := listed(s.List(ctx, "a/", "a/a")); return err }},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			err := c.call()
+	calls := reads(ctx, s, "a/b")
+	maps.Copy(calls, writes(ctx, s, "a/b"))
+	calls["CreateLarge"] = func() error { return tryCreate(ctx, s, "a/c", sample(object.StraightSize+1)) }
+	calls["List"] = func() error { _, err := listed(s.List(ctx, "", "")); return err }
+	calls["ListPrefix"] = func() error { _, err := listed(s.List(ctx, "a/", "a/a")); return err }
+	for name, call := range calls {
+		t.Run(name, func(t *testing.T) {
+			err := call()
 			wantError(t, err, object.ErrNoStore)
 			if errors.Is(err, fs.ErrNotExist) {
 				t.Errorf("the error is fs.ErrNotExist too: %v", err)
 			}
 		})
+	}
+}
+
+// reads are the methods that read an object.
+func reads(ctx context.Context, s object.Store, key string) map[string]func() error {
+	return map[string]func() error{
+		"Get":      func() error { _, _, err := s.Get(ctx, key); return err },
+		"GetRange": func() error { _, err := s.GetRange(ctx, key, "abc", 0, 1); return err },
+		"Stat":     func() error { _, err := s.Stat(ctx, key); return err },
+		"Checksum": func() error { _, err := s.Checksum(ctx, key); return err },
+	}
+}
+
+// writes are the methods that write or delete an object.
+func writes(ctx context.Context, s object.Store, key string) map[string]func() error {
+	return map[string]func() error{
+		"Create":   func() error { return tryCreate(ctx, s, key, sample(10)) },
+		"Swap":     func() error { _, err := s.Swap(ctx, key, "", sample(10), object.Attributes{}); return err },
+		"SwapOver": func() error { _, err := s.Swap(ctx, key, "abc", sample(10), object.Attributes{}); return err },
+		"Delete":   func() error { return s.Delete(ctx, key) },
 	}
 }
 

@@ -74,8 +74,7 @@ func liveDay(t *testing.T, s record.Store, day, fleet, kept int) {
 		sweep(t, s, stable, of)
 	}
 	judgeDay(t, s, day, fleet)
-	_, err := s.ForgetClients(t.Context(), now.AddDate(0, 0, -kept))
-	check(t, err)
+	must(s.ForgetClients(t.Context(), now.AddDate(0, 0, -kept)))(t)
 }
 
 // judgeDay asks and keeps what a guard does.
@@ -83,11 +82,9 @@ func judgeDay(t *testing.T, s record.Store, day, fleet int) {
 	t.Helper()
 	now, version := noonOf(day).Add(2*time.Hour), fmt.Sprint(day)
 	if day > 1 {
-		_, err := s.Summary(t.Context(), stable, fmt.Sprint(day-1))
-		check(t, err)
+		must(s.Summary(t.Context(), stable, fmt.Sprint(day-1)))(t)
 	}
-	found, err := s.Crowds(t.Context(), record.Round{Channel: stable, Version: version, Round: uint64(day)}, now, sumAges)
-	check(t, err)
+	found := must(s.Crowds(t.Context(), record.Round{Channel: stable, Version: version, Round: uint64(day)}, now, sumAges))(t)
 	equal(t, "crowds", len(found.List), 1)
 	equal(t, "healthy clients", found.List[0].Healthy, int64(fleet))
 	equal(t, "clients", clients(t, s, stable, now.AddDate(0, 0, -1)), []record.ClientCount{counted(version, target, "", fleet)})

@@ -106,11 +106,9 @@ const (
 // be lost.
 func SightRace(t *testing.T, stores ...record.Store) {
 	t.Helper()
-	for _, err := range race(sighters, func(i int) error {
+	raceAll(t, sighters, func(i int) error {
 		return sightOften(t.Context(), stores[i%len(stores)], i)
-	}) {
-		check(t, err)
-	}
+	})
 	for _, s := range stores {
 		demandCrowd(t, s, sighted)
 		fetched := int64(0)

@@ -10,9 +10,7 @@ import (
 
 func forget(t *testing.T, s record.Store, before time.Time, want int) {
 	t.Helper()
-	n, err := s.ForgetClients(t.Context(), before)
-	check(t, err)
-	equal(t, "rows", n, int64(want))
+	equal(t, "rows", must(s.ForgetClients(t.Context(), before))(t), int64(want))
 }
 
 func forgetClients(t *testing.T, s record.Store) {

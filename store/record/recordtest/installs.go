@@ -49,17 +49,13 @@ func counted(version, target, cohort string, n int) record.ClientCount {
 
 func clients(t testing.TB, s record.Store, channel string, since time.Time) []record.ClientCount {
 	t.Helper()
-	list, err := s.Clients(t.Context(), channel, since)
-	check(t, err)
-	return list
+	return must(s.Clients(t.Context(), channel, since))(t)
 }
 
 // progress counts the tries of a release.
 func progress(t testing.TB, s record.Store, channel, version string) record.Progress {
 	t.Helper()
-	p, err := s.Progress(t.Context(), channel, version)
-	check(t, err)
-	return p
+	return must(s.Progress(t.Context(), channel, version))(t)
 }
 
 func clientCounts(t *testing.T, s record.Store) {
@@ -214,10 +210,8 @@ func installsCancelled(t *testing.T, s record.Store) {
 	defer cancel()
 	for ctx, kind := range map[context.Context]error{ctx: context.Canceled, past: record.ErrUnavailable} {
 		demand(t, s.Sight(ctx, crowd(1, 2)), kind, "Sight")
-		_, err := s.Clients(ctx, stable, time.Time{})
-		demand(t, err, kind, "Clients")
-		_, err = s.Progress(ctx, stable, "2")
-		demand(t, err, kind, "Progress")
+		demand(t, errorOf(s.Clients(ctx, stable, time.Time{})), kind, "Clients")
+		demand(t, errorOf(s.Progress(ctx, stable, "2")), kind, "Progress")
 		n, err := s.ForgetClients(ctx, moment(1000))
 		demand(t, err, kind, "ForgetClients")
 		equal(t, "rows", n, int64(0))

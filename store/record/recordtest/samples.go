@@ -29,9 +29,7 @@ func ownNetwork(i int) record.Network { return record.Network(i) }
 
 func bound(t *testing.T, s record.Store, channel, version string, most int) record.Sample {
 	t.Helper()
-	sample, err := s.Bound(t.Context(), channel, version, most, record.Sample{})
-	check(t, err)
-	return sample
+	return must(s.Bound(t.Context(), channel, version, most, record.Sample{}))(t)
 }
 
 func sweep(t *testing.T, s record.Store, channel, version string) {
@@ -41,9 +39,7 @@ func sweep(t *testing.T, s record.Store, channel, version string) {
 
 func sampled(t *testing.T, s record.Store, channel, version string) record.Sample {
 	t.Helper()
-	sample, err := s.Sample(t.Context(), channel, version)
-	check(t, err)
-	return sample
+	return must(s.Sample(t.Context(), channel, version))(t)
 }
 
 // holding is how many of the clients below n a sample contains.
@@ -76,11 +72,9 @@ func boundClients(t *testing.T, s record.Store) {
 	forget(t, s, moment(2), want.Rows+3*n) // what is not in the sample is not there
 	equal(t, "the sample without clients", bound(t, s, stable, "", 400), record.Sample{Level: 2})
 	for _, most := range []int{0, -1} {
-		_, err := s.Bound(t.Context(), stable, "", most, record.Sample{})
-		demand(t, err, record.ErrInvalid, "Bound")
+		demand(t, errorOf(s.Bound(t.Context(), stable, "", most, record.Sample{})), record.ErrInvalid, "Bound")
 	}
-	_, err := s.Bound(t.Context(), "a\x00", "", 1, record.Sample{})
-	demand(t, err, record.ErrInvalid, "Bound")
+	demand(t, errorOf(s.Bound(t.Context(), "a\x00", "", 1, record.Sample{})), record.ErrInvalid, "Bound")
 	sweep(t, s, "a\x00", "")
 }
 
@@ -93,8 +87,7 @@ func boundKnown(t *testing.T, s record.Store) {
 			most        int
 			known, want record.Level
 		}{{n, 1, 1}, {400, 0, 2}, {n, 1, 2}, {100, 3, 4}} {
-			sample, err := s.Bound(t.Context(), stable, version, c.most, record.Sample{Level: c.known, OfNetwork: 1 << 20, Rows: 7})
-			check(t, err)
+			sample := must(s.Bound(t.Context(), stable, version, c.most, record.Sample{Level: c.known, OfNetwork: 1 << 20, Rows: 7}))(t)
 			if version == "" {
 				equal(t, "the sample", sample, record.Sample{Level: c.want, OfNetwork: 1 << 20, Rows: holding(c.want, n)})
 			} else if sample.Level < c.known || sample.Rows > c.most {
@@ -106,9 +99,7 @@ func boundKnown(t *testing.T, s record.Store) {
 		}
 	}
 	sight(t, s, populate(beta, 0, n, func(i int) record.Network { return record.Network(i % 4) }))
-	sample, err := s.Bound(t.Context(), beta, "2", n, record.Sample{OfNetwork: 50})
-	check(t, err)
-	equal(t, "the tries of each network", sample, record.Sample{OfNetwork: 50, Rows: 200})
+	equal(t, "the tries of each network", must(s.Bound(t.Context(), beta, "2", n, record.Sample{OfNetwork: 50}))(t), record.Sample{OfNetwork: 50, Rows: 200})
 	sweep(t, s, beta, "2")
 	equal(t, "the tries that stay", progress(t, s, beta, "2"), record.Progress{Offered: 200})
 }
@@ -152,7 +143,7 @@ func boundTries(t *testing.T, s record.Store) {
 func BoundRace(t *testing.T, stores ...record.Store) {
 	t.Helper()
 	const n, most = 600, 200
-	for _, err := range race(sighters, func(i int) error {
+	raceAll(t, sighters, func(i int) error {
 		s := stores[i%len(stores)]
 		for round := range 4 {
 			seen := pick(populate(stable, 0, n, ownNetwork), n/2, i*10+round)
@@ -169,9 +160,7 @@ func BoundRace(t *testing.T, stores ...record.Store) {
 			}
 		}
 		return s.Sight(t.Context(), populate(stable, 0, n, ownNetwork))
-	}) {
-		check(t, err)
-	}
+	})
 	for _, s := range stores {
 		for _, version := range []string{"", "2"} {
 			sample := bound(t, s, stable, version, most)

@@ -124,6 +124,19 @@ func check(t testing.TB, err error) {
 	}
 }
 
+// must returns the result of a call once it is given the test, which it fails if the call
+// failed: must(s.Users(ctx, schema))(t).
+func must[T any](result T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		check(t, err)
+		return result
+	}
+}
+
+// errorOf returns the error of a call.
+func errorOf[T any](_ T, err error) error { return err }
+
 // demand fails the test unless err is of a kind.
 func demand(t testing.TB, err, kind error, what string) {
 	t.Helper()
@@ -161,16 +174,13 @@ func drawing(n int, mark string) []record.Object {
 
 func save(t testing.TB, s record.Store, schema string, d record.Diagram) int64 {
 	t.Helper()
-	saved, err := s.SaveDiagram(t.Context(), schema, d, record.Deleted{})
-	check(t, err)
-	return saved.Diagram
+	return must(s.SaveDiagram(t.Context(), schema, d, record.Deleted{}))(t).Diagram
 }
 
 // read returns a diagram without its version.
 func read(t testing.TB, s record.Store, schema string, id int64) record.Diagram {
 	t.Helper()
-	d, err := s.Diagram(t.Context(), schema, id)
-	check(t, err)
+	d := must(s.Diagram(t.Context(), schema, id))(t)
 	d.Version, d.SavedBy, d.SavedAt = 0, "", time.Time{}
 	return d
 }
