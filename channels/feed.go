@@ -175,11 +175,9 @@ func (r Repository) Pack(ctx context.Context, log *Log) error {
 
 // PackAll makes the segments that a log lacks.
 func (r Repository) PackAll(ctx context.Context, log *Log) error {
-	for made := true; made; {
-		var err error
-		if made, err = r.journal(log.Channel).PackNext(ctx, log.last()); err != nil {
+	for {
+		if made, err := r.journal(log.Channel).PackNext(ctx, log.last()); err != nil || !made {
 			return err
 		}
 	}
-	return nil
 }

@@ -177,11 +177,6 @@ func (r Repository) believe(ctx context.Context, before, log *Log) error {
 	return nil
 }
 
-// Moved reports whether an entry follows those of a log.
-func (r Repository) Moved(ctx context.Context, log *Log) (bool, error) {
-	return r.Exists(ctx, log.Channel, log.last()+1)
-}
-
 // Stands returns an error unless the store still has the newest entry of a log, as it was
 // read. It wraps ErrLog if the log was shortened or rewritten.
 func (r Repository) Stands(ctx context.Context, log *Log) error {

@@ -68,28 +68,22 @@ func ParseResponse(body []byte) (*Response, error) {
 		s.expect(err == nil, "pub_date %q is not RFC 3339", date)
 	}
 	r.parseOurs(root)
-	platforms := root.last("platforms")
-	if platforms == nil || platforms.isNull() {
+	if platforms := root.last("platforms"); platforms == nil || platforms.isNull() {
 		r.Dynamic = s.platform(root)
-		return s.result(r)
+	} else { // the static form wins, but does not excuse a bad url or signature beside it
+		s.url(root)
+		s.text(root, "signature")
+		r.Platforms = s.platforms(platforms)
 	}
-	// The static form wins, but does not excuse a bad url or signature beside it.
-	s.url(root)
-	s.text(root, "signature")
-	r.Platforms = s.platforms(platforms)
-	return s.result(r)
-}
-
-// shape reads members as the updater's deserializer does. After the first deviation,
-// which it keeps, it returns zero values.
-type shape struct{ err error }
-
-func (s *shape) result(r *Response) (*Response, error) {
 	if s.err != nil {
 		return nil, s.err
 	}
 	return r, nil
 }
+
+// shape reads members as the updater's deserializer does. After the first deviation,
+// which it keeps, it returns zero values.
+type shape struct{ err error }
 
 func (s *shape) expect(ok bool, format string, args ...any) bool {
 	if !ok && s.err == nil {
@@ -300,12 +294,9 @@ func (o *Offer) Verifier(keys signing.Keyring, requireVersion bool) (*signing.Ve
 // Unbound returns the platform keys whose signatures name no version. Applications
 // that require a signed version refuse those.
 func (m *Manifest) Unbound() []string {
-	var keys []string
-	for _, key := range m.Keys() {
+	return slices.DeleteFunc(m.Keys(), func(key string) bool {
 		sig, err := signing.ParseSignature(m.Platforms[key].Signature)
-		if _, bound := sig.Version(); err == nil && !bound {
-			keys = append(keys, key)
-		}
-	}
-	return keys
+		_, bound := sig.Version()
+		return err != nil || bound
+	})
 }

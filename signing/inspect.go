@@ -41,7 +41,6 @@ const (
 	globalSize    = 64
 )
 
-// A finding is the result of inspect.
 type finding struct {
 	what   content
 	layers int  // of base64 around a minisign file or payload

@@ -83,13 +83,7 @@ func (k Keyring) Spanned() bool {
 
 // BuiltInto returns the keys that a version of the application has.
 func (k Keyring) BuiltInto(version string) Keyring {
-	var ring Keyring
-	for _, key := range k {
-		if key.Contains(version) {
-			ring = append(ring, key)
-		}
-	}
-	return ring
+	return slices.DeleteFunc(slices.Clone(k), func(key TrustedKey) bool { return !key.Contains(version) })
 }
 
 // IDs lists the ids of the keys, "none" if there are none.

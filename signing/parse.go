@@ -16,11 +16,17 @@ const takeSig = "take the content of the .sig file that was made beside the bund
 //
 // The error is a *FormatError that names the usual mistakes.
 func ParseSignature(line string) (Signature, error) {
-	file, fault := unwrapSignature(line)
-	if fault != nil {
+	if len(line) > MaxSignature {
+		return Signature{}, malformed("signature is longer than 8 KiB", takeSig+", not the bundle")
+	}
+	if fault := notSignature(line, inspect(line)); fault != nil {
 		return Signature{}, fault
 	}
-	return decodeSignature(file)
+	raw, ok := decodeStrictly(line)
+	if !ok {
+		return Signature{}, misspelled(line)
+	}
+	return decodeSignature(string(raw))
 }
 
 // ReadSignature parses the files that lie beside bundles in practice: a .sig file,
@@ -33,22 +39,6 @@ func ReadSignature(text string) (Signature, error) {
 		return decodeSignature(text)
 	}
 	return ParseSignature(strings.TrimRight(text, "\r\n"))
-}
-
-// unwrapSignature decodes the base64 of a .sig file.
-func unwrapSignature(line string) (string, *FormatError) {
-	if len(line) > MaxSignature {
-		return "", malformed("signature is longer than 8 KiB", takeSig+", not the bundle")
-	}
-	found := inspect(line)
-	if fault := notSignature(line, found); fault != nil {
-		return "", fault
-	}
-	raw, ok := decodeStrictly(line)
-	if !ok {
-		return "", misspelled(line)
-	}
-	return string(raw), nil
 }
 
 // notSignature describes a text that is not the base64 of a signature; nil if it is.

@@ -124,7 +124,6 @@ func (k PrivateKey) Sign(d Digest, c Comment) (Signature, error) {
 	return s, nil
 }
 
-// globalMessage is the message of the global signature.
 func globalMessage(sig minisign.Signature) []byte {
 	return append(sig.Signature[:], strings.TrimPrefix(sig.TrustedComment, trustedPrefix)...)
 }

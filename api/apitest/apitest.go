@@ -6,7 +6,9 @@ package apitest
 import (
 	"context"
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -106,7 +108,11 @@ func Embedded(tb testing.TB) *World {
 func EmbeddedIn(tb testing.TB, folder string) *World {
 	tb.Helper()
 	w := &World{Settle: func(string) {}}
-	w.Objects = Must[*dir.Store](tb)(dir.Open(filepath.Join(folder, "objects")))
+	objects := filepath.Join(folder, "objects")
+	if err := os.MkdirAll(objects, 0o700); err != nil { // without it there is no store, until one is written to
+		tb.Fatal(err)
+	}
+	w.Objects = Must[*dir.Store](tb)(dir.Open(objects))
 	records := Must[*recordfile.Store](tb)(recordfile.Open(tb.Context(), filepath.Join(folder, "records.db"), recordfile.Limits{}))
 	tb.Cleanup(func() { records.Close() })
 	w.Records = records
@@ -226,13 +232,7 @@ func (w *World) Write(tb testing.TB, database, lines string) {
 // Serve starts a server with the world's present options.
 func (w *World) Serve(tb testing.TB) *httptest.Server {
 	tb.Helper()
-	handler := api.New(w.Options)
-	server := httptest.NewServer(handler.Handler())
-	tb.Cleanup(func() {
-		server.Close()
-		handler.Close()
-	})
-	return server
+	return ServeWith(tb, w, func(*api.Server, *http.Server) {})
 }
 
 // ServeHasty starts a server whose deadlines are short.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -51,16 +52,25 @@ func (c Client) Send(method, path string, body any, header http.Header) Answer {
 	if !isReader && body != nil {
 		reader = bytes.NewReader(Must[[]byte](c.TB)(json.Marshal(body)))
 	}
-	r := Must[*http.Request](c.TB)(http.NewRequestWithContext(c.TB.Context(), method, c.Base+path, reader))
+	r := Must[*http.Request](c.TB)(c.request(method, path, reader, header))
+	answer := Must[Answer](c.TB)(do(r))
+	CheckDescribed(c.TB, r, answer)
+	return answer
+}
+
+// request returns a request of the user. header overrides the usual headers.
+func (c Client) request(method, path string, body io.Reader, header http.Header) (*http.Request, error) {
+	r, err := http.NewRequestWithContext(c.TB.Context(), method, c.Base+path, body)
+	if err != nil {
+		return nil, err
+	}
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept", "application/json")
 	if c.Token != "" {
 		r.Header.Set("Authorization", "Bearer "+c.Token)
 	}
-	for name, values := range header {
-		r.Header[name] = values
-	}
-	return c.do(r)
+	maps.Copy(r.Header, header)
+	return r, nil
 }
 
 // NoRedirects is an HTTP client that follows no redirects.
@@ -69,13 +79,19 @@ var NoRedirects = &http.Client{
 	Timeout:       5 * time.Minute,
 }
 
-func (c Client) do(r *http.Request) Answer {
-	c.TB.Helper()
-	got := Must[*http.Response](c.TB)(NoRedirects.Do(r))
+func do(r *http.Request) (Answer, error) {
+	got, err := NoRedirects.Do(r)
+	if err != nil {
+		return Answer{}, err
+	}
+	return readAnswer(got)
+}
+
+// readAnswer reads a response to its end and closes it.
+func readAnswer(got *http.Response) (Answer, error) {
 	defer got.Body.Close()
-	a := Answer{got.StatusCode, got.Header, Must[[]byte](c.TB)(io.ReadAll(got.Body))}
-	CheckDescribed(c.TB, r, a)
-	return a
+	body, err := io.ReadAll(got.Body)
+	return Answer{got.StatusCode, got.Header, body}, err
 }
 
 // Post sends a POST request; see Send.

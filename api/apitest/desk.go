@@ -54,17 +54,18 @@ func (d Desk) PublishVersion(tb testing.TB, channel, version string) {
 // Bundles returns freshly made bundles of a version.
 func Bundles(tb testing.TB, version string, names ...string) []bundle.Bundle {
 	tb.Helper()
-	folder := tb.TempDir()
+	return Must[[]bundle.Bundle](tb)(gather(tb.TempDir(), version, version, names...))
+}
+
+// gather makes files with a content of their own and returns them as bundles.
+func gather(folder, version, content string, names ...string) ([]bundle.Bundle, error) {
 	for _, name := range names {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(name+version), 0o600); err != nil {
-			tb.Fatal(err)
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(name+content), 0o600); err != nil {
+			return nil, err
 		}
 	}
 	bundles, _, err := bundle.Gather(version, []string{folder}, nil, nil, nil)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return bundles
+	return bundles, err
 }
 
 // Stored reads an object of the world's store.
@@ -103,12 +104,7 @@ func (d Desk) PublishWith(tb testing.TB, version string, change func(*release.Pu
 // TryPublish is PublishWith for goroutines, which must not end the test, and for
 // bundles with more content.
 func (d Desk) TryPublish(tb testing.TB, version, content string, change func(*release.PublishOptions)) (*release.Plan, error) {
-	folder := tb.TempDir()
-	name := "App_" + version + "_amd64.AppImage.tar.gz"
-	if err := os.WriteFile(filepath.Join(folder, name), []byte(name+content), 0o600); err != nil {
-		return nil, err
-	}
-	bundles, _, err := bundle.Gather(version, []string{folder}, nil, nil, nil)
+	bundles, err := gather(tb.TempDir(), version, content, "App_"+version+"_amd64.AppImage.tar.gz")
 	if err != nil {
 		return nil, err
 	}

@@ -61,29 +61,15 @@ func Concurrently(n int, f func(i int)) {
 // Attempt is Request for goroutines, which must not end the test: without an answer
 // the test fails and the status is 0.
 func (c Client) Attempt(r Route, header http.Header) Answer {
-	sent, err := http.NewRequestWithContext(c.TB.Context(), r.Method, c.Base+r.Path, strings.NewReader(r.Body))
-	if err != nil {
-		c.TB.Error(err)
-		return Answer{}
+	sent, err := c.request(r.Method, r.Path, strings.NewReader(r.Body), header)
+	var answer Answer
+	if err == nil {
+		answer, err = do(sent)
 	}
-	sent.Header.Set("Content-Type", "application/json")
-	if c.Token != "" {
-		sent.Header.Set("Authorization", "Bearer "+c.Token)
-	}
-	for name, values := range header {
-		sent.Header[name] = values
-	}
-	got, err := NoRedirects.Do(sent)
-	if err != nil {
-		c.TB.Error(err)
-		return Answer{}
-	}
-	defer got.Body.Close()
-	body, err := io.ReadAll(got.Body)
 	if err != nil {
 		c.TB.Error(err)
 	}
-	return Answer{got.StatusCode, got.Header, body}
+	return answer
 }
 
 // Dial opens a connection that ends with the test and has a deadline of 20 s. Like
@@ -113,12 +99,11 @@ func SendText(tb testing.TB, server *httptest.Server, text string) Answer {
 		tb.Errorf("after %.200q: %v", text, err)
 		return Answer{}
 	}
-	defer got.Body.Close()
-	body, err := io.ReadAll(got.Body)
+	answer, err := readAnswer(got)
 	if err != nil {
 		tb.Errorf("after %.200q: %v", text, err)
 	}
-	return Answer{got.StatusCode, got.Header, body}
+	return answer
 }
 
 // ServeWith is Serve after a change to the server or to how it listens.

@@ -160,18 +160,16 @@ func (a *Adoption) ReadRecords(ctx context.Context, records Records, now time.Ti
 		return err
 	}
 	counts, all := map[string]int{}, 0
-	var level record.Level
 	for _, g := range groups {
 		a.Groups = append(a.Groups, groupOf(g))
 		counts[g.Version] += g.Clients
 		all += g.Clients
-		level = g.Level
+		a.level = g.Level
 	}
-	a.level = level
-	a.Clients, a.Sample = level.Estimate(all), sampled(record.Sample{Level: level, Rows: all})
+	a.Clients, a.Sample = a.level.Estimate(all), sampled(record.Sample{Level: a.level, Rows: all})
 	for version, n := range counts {
-		a.Versions = append(a.Versions, VersionCount{version, level.Estimate(n), math.Round(1000*float64(n)/float64(all)) / 10,
-			math.Ceil(1000*level.ShareMargin(n, all)) / 10})
+		a.Versions = append(a.Versions, VersionCount{version, a.level.Estimate(n), math.Round(1000*float64(n)/float64(all)) / 10,
+			math.Ceil(1000*a.level.ShareMargin(n, all)) / 10})
 	}
 	slices.SortFunc(a.Versions, func(x, y VersionCount) int {
 		return cmp.Or(cmp.Compare(y.Clients, x.Clients), strings.Compare(x.Version, y.Version))

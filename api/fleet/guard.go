@@ -24,7 +24,6 @@ type Guard struct {
 	Networks int
 }
 
-// maxNetworks bounds Guard.Networks.
 const maxNetworks = 1000
 
 // Check returns an error unless Failures is from 0 to 100 and Networks from 1 to 1000.
@@ -103,11 +102,12 @@ func (g *Guards) Split(ctx context.Context, o *Opinion, c Channel) error {
 	found, err := g.Records.Groups(ctx, record.Round{Channel: o.Channel, Version: o.Version, Round: c.Round})
 	for i := range found {
 		f := &found[i]
-		v, err := test.Judge(verdict.Sums{Healthy: f.Healthy, Failing: f.Failing, Waiting: f.Waiting + f.Kept, Kept: f.Kept, Offered: f.Offered}, 0)
+		sums := sumsOf(&f.Counts)
+		v, err := test.Judge(sums, 0)
 		if err != nil {
 			return err
 		}
-		o.Groups = append(o.Groups, OutcomeGroup{f.Target, f.Cohort, f.Failing, f.Waiting + f.Kept, f.Healthy, f.Offered, v.Doubt})
+		o.Groups = append(o.Groups, OutcomeGroup{f.Target, f.Cohort, sums.Failing, sums.Waiting, sums.Healthy, sums.Offered, v.Doubt})
 	}
 	return err
 }

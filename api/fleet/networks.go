@@ -42,7 +42,7 @@ func Bounded(all []record.Crowd, networks int) (verdict.Sums, Spread) {
 	var sum verdict.Sums
 	var large []weighed
 	for i := range all {
-		s := sumsOf(&all[i])
+		s := sumsOf(&all[i].Counts)
 		if n := handed(&all[i]); n > most {
 			large = append(large, weighed{s, most / n})
 		} else {
@@ -66,8 +66,8 @@ func handed(c *record.Crowd) float64 {
 	return float64(c.Waiting+c.Kept+c.Healthy+c.Failing) / float64(max(1, c.Networks))
 }
 
-// sumsOf returns the sums of a crowd that was counted at verdict.MarkAges.
-func sumsOf(c *record.Crowd) verdict.Sums {
+// sumsOf returns the sums of clients that were counted at verdict.MarkAges, or at no age.
+func sumsOf(c *record.Counts) verdict.Sums {
 	s := verdict.Sums{Healthy: c.Healthy, Failing: c.Failing, Waiting: c.Waiting + c.Kept, Kept: c.Kept, Offered: c.Offered}
 	for k, age := range c.Ages {
 		s.Ages[k] = verdict.Age(age)

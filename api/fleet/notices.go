@@ -76,7 +76,6 @@ func noticeOf(channel string, e channels.Entry) Notice {
 	return n
 }
 
-// alarmOf returns the notice of an object of the store that does not verify.
 func alarmOf(object, etag, problem string, now time.Time) Notice {
 	return Notice{
 		ID: "alarm." + digestOf([]string{object, etag}), Event: "alarm", Time: now.UTC(), Object: object, Problem: problem,

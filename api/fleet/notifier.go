@@ -48,12 +48,10 @@ type Notifier struct {
 	background
 
 	// Only the goroutine uses these:
-	told    map[string]uint64 // the last move that was queued, by channel
-	looked  time.Time         // when messages were last claimed
-	forgot  time.Time         // when old messages were last deleted
-	failing bool              // the last request to the records failed
-	lacking bool              // there was no room for messages last time
-	posting string            // last failure of the webhook that was logged
+	told   map[string]uint64 // the last move that was queued, by channel
+	looked time.Time         // when messages were last claimed
+	forgot time.Time         // when old messages were last deleted
+	said   said              // about the records, the webhook, and the room for messages
 }
 
 const (
@@ -74,7 +72,7 @@ const (
 func NewNotifier(o NotifierOptions) *Notifier {
 	add := promauto.With(o.Registry)
 	n := &Notifier{
-		NotifierOptions: o,
+		NotifierOptions: o, said: said{},
 		waiting: add.NewGauge(prometheus.GaugeOpts{
 			Name: "tsmon_webhook_waiting", Help: "Messages that the webhook has not taken yet, of all servers.",
 		}),
@@ -112,7 +110,6 @@ func (n *Notifier) Start(ctx context.Context) {
 // sent by another server, or the next time one starts.
 func (n *Notifier) Close() { n.close() }
 
-// round queues new messages and sends those that are due.
 func (n *Notifier) round(ctx context.Context) {
 	queued, err := n.queue(ctx)
 	if age := n.Now().Sub(n.looked); err == nil && (queued || age < 0 || age >= claimEvery) {
@@ -160,11 +157,8 @@ func (n *Notifier) queue(ctx context.Context) (bool, error) {
 		n.mu.Unlock()
 		room -= take
 	}
-	if lacking := room <= 0; lacking != n.lacking {
-		n.lacking = lacking
-		if lacking {
-			n.Log.Warn("no further messages are queued until the webhook accepts some", "waiting", maxWaiting)
-		}
+	if n.said.begins("room", room <= 0) {
+		n.Log.Warn("no further messages are queued until the webhook accepts some", "waiting", maxWaiting)
 	}
 	return true, nil
 }
@@ -192,7 +186,6 @@ func (n *Notifier) queueMoves(ctx context.Context, channel string, told record.T
 	return room, nil
 }
 
-// messagesOf returns notices as they are sent.
 func messagesOf(notices []Notice) []record.Message {
 	messages := make([]record.Message, len(notices))
 	for i, n := range notices {
@@ -258,25 +251,23 @@ func pauseAfter(tries int) time.Duration {
 func (n *Notifier) notePost(m record.Message, failed error) {
 	log := n.Log.With("message", m.ID, "try", m.Tries)
 	if failed == nil {
-		n.posting = ""
+		n.said.news("webhook", "")
 		n.sent.WithLabelValues("taken").Inc()
 		log.Info("webhook posted")
 		return
 	}
 	n.sent.WithLabelValues("failed").Inc()
-	if text := failed.Error(); text != n.posting {
-		n.posting = text
+	if n.said.news("webhook", failed.Error()) {
 		log.Warn("webhook failed; it is tried again", "error", failed)
 	}
 }
 
 // note logs when the records begin to fail, and when they work again.
 func (n *Notifier) note(err error) {
-	switch failing := err != nil; {
-	case failing && !n.failing:
+	switch began, ended := n.said.turns("records", err != nil); {
+	case began:
 		n.Log.Warn("no messages are sent to the webhook until the records answer", "error", err)
-	case !failing && n.failing:
+	case ended:
 		n.Log.Info("messages are sent to the webhook again")
 	}
-	n.failing = err != nil
 }

@@ -48,7 +48,6 @@ func newPending(clients int) pending {
 	}
 }
 
-// count counts that events happened n times.
 func (p *pending) count(k countKey, n int64, happened ...event) {
 	c := p.counts[k]
 	for _, e := range happened {

@@ -220,18 +220,17 @@ func guardPause(took time.Duration) time.Duration {
 	return max(guardInterval, time.Duration(float64(took)/guardShare))
 }
 
-// said is what the log was last told, by subject, so that it is told each change once.
+// said is what was last logged, by subject, so that each change is logged once.
 type said map[string]string
 
-// news remembers the state of a subject, empty for nothing to tell, and reports whether the log
-// is to be told.
+// news sets the state of a subject, empty for nothing to report, and reports whether to log it.
 func (s said) news(subject, state string) bool {
 	before := s[subject]
 	s[subject] = state
 	return state != "" && state != before
 }
 
-// begins is news for what is so or not.
+// begins reports whether a condition has just become true.
 func (s said) begins(subject string, now bool) bool {
 	if !now {
 		return s.news(subject, "")
@@ -239,7 +238,13 @@ func (s said) begins(subject string, now bool) bool {
 	return s.news(subject, "so")
 }
 
-// fails is news for what fails or not; the end of a context is no failure.
+// turns is begins, and also reports whether the condition has just become false.
+func (s said) turns(subject string, now bool) (began, ended bool) {
+	before := s[subject] != ""
+	return s.begins(subject, now), before && !now
+}
+
+// fails is begins for an error, other than that of a cancelled context.
 func (s said) fails(subject string, err error) bool {
 	return s.begins(subject, err != nil) && !errors.Is(err, context.Canceled)
 }

@@ -67,10 +67,8 @@ type Sightings struct {
 	// Only the goroutine that writes uses these:
 	counted map[countKey]counts  // events of this minute
 	unsent  []series.Sample      // samples that are not in the time series yet
-	failing bool                 // the last write to the records failed
-	said    said                 // about bounding samples
-	full    map[string]string    // what was last logged about each channel
-	told    map[string]time.Time // when the records were last told that it is full
+	said    said                 // about the records, the samples, and full rollouts
+	told    map[string]time.Time // when the records were last told that a channel's rollout is full
 
 	// unswept has the sampleKeys of samples whose rows in the records may include clients that no
 	// longer belong to them.
@@ -85,7 +83,7 @@ func NewSightings(o Options) *Sightings {
 	reported, _ := lru.New[reportKey, struct{}](maxSeen)
 	return &Sightings{
 		Options: o, metrics: newMetrics(o.Registry), seen: newPending(o.Clients), offered: offered, reported: reported,
-		before: map[string]map[string]bool{}, counted: map[countKey]counts{}, full: map[string]string{}, told: map[string]time.Time{}, admission: newAdmission(o.Clients),
+		before: map[string]map[string]bool{}, counted: map[countKey]counts{}, told: map[string]time.Time{}, admission: newAdmission(o.Clients),
 		salt: salt{records: o.Records}, said: said{}, saidSweeping: said{},
 	}
 }

@@ -105,7 +105,7 @@ func (s *Sightings) bound(ctx context.Context, keys []sampleKey) {
 	for _, k := range keys {
 		before := s.admission.sample(k)
 		found, err := s.Records.Bound(ctx, k.channel, k.version, s.Clients, before)
-		if s.said.fails("", err) {
+		if s.said.fails("samples", err) {
 			s.Log.Warn("the number of recorded clients is not bounded", "channel", k.channel, "version", k.version, "error", err)
 		}
 		if err != nil {
@@ -140,13 +140,12 @@ func (s *Sightings) noteFull(ctx context.Context) {
 				s.told[name] = at
 			}
 		}
-		switch before := s.full[name]; {
-		case why != "" && before == "":
+		switch began, ended := s.said.turns("full "+name, why != ""); {
+		case began:
 			s.Log.Warn("clients of a rollout are not all recorded: its steps wait", "channel", name, "version", c.Rolling(), "reason", why)
-		case why == "" && before != "":
+		case ended:
 			s.Log.Info("clients of a rollout are all recorded again", "channel", name)
 		}
-		s.full[name] = why
 	}
 }
 
@@ -155,11 +154,10 @@ func (s *Sightings) Recorded() uint64 { return s.recorded.Load() }
 
 // note logs when writing to the records begins to fail, and when it works again.
 func (s *Sightings) note(err error) {
-	switch failing := err != nil; {
-	case failing && !s.failing:
+	switch began, ended := s.said.turns("records", err != nil); {
+	case began:
 		s.Log.Warn("sightings of clients can't be recorded", "error", err)
-	case !failing && s.failing:
+	case ended:
 		s.Log.Info("sightings of clients are recorded again")
 	}
-	s.failing = err != nil
 }

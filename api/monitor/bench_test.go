@@ -168,7 +168,7 @@ func BenchmarkDiagram(b *testing.B) {
 	c := record.Content{}
 	var lines []string
 	for i := range 200 {
-		c.Variables = append(c.Variables, record.Variable{ID: record.IntegerID(int64(i)), Name: "Caudal", Type: "number", VarsTs: []byte(apitest.FormNivel)})
+		c.Variables = append(c.Variables, record.Variable{ID: record.ID{Text: fmt.Sprint(i), Integer: true}, Name: "Caudal", Type: "number", VarsTs: []byte(apitest.FormNivel)})
 		lines = append(lines, fmt.Sprintf(`{"id":%d,"points":{"start":{"left":%d.5,"top":20},"end":{"left":30,"top":%d}},"stroke":"#00ff00","strokeWidth":2,"id_tsvars":%d,"animation":1,"invertAnimation":false,"status":1}`, i+1, i, i, i))
 	}
 	if err := w.Records.Import(b.Context(), w.Ana.Schema, c); err != nil {

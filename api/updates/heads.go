@@ -66,19 +66,18 @@ type Heads struct {
 
 // channel is one that the store has.
 type channel struct {
-	name     string
-	head     atomic.Pointer[head]          // nil until one has verified
-	believed atomic.Pointer[channels.Log]  // for the logs of channels that follow it; nil until one was believed
-	asks     atomic.Int64                  // requests for the manifest that are not counted yet
-	offers   atomic.Pointer[compiled]      // nil until some have verified
-	rings    atomic.Pointer[ringDocuments] // nil while they are unknown, or if the channel keeps none
-	putBack  atomic.Bool                   // a file beside the manifest is older than one that was there before
+	name    string
+	head    atomic.Pointer[head]          // nil until one has verified
+	log     atomic.Pointer[channels.Log]  // as far as it was read and is believed; empty until then
+	asks    atomic.Int64                  // requests for the manifest that are not counted yet
+	offers  atomic.Pointer[compiled]      // nil until some have verified
+	rings   atomic.Pointer[ringDocuments] // nil while they are unknown, or if the channel keeps none
+	putBack atomic.Bool                   // a file beside the manifest is older than one that was there before
 
 	pointer *pointer          // as it was last read; only rounds use it
 	beside  map[string]beside // by key; only the loop of older uses it
 
-	reading sync.Mutex    // guards everything below
-	log     *channels.Log // as far as it was read and is believed
+	reading sync.Mutex // guards everything below
 	// ahead is log with further entries that don't count: not all were read, or what they show
 	// does not verify. It is nil if there are none.
 	ahead     *channels.Log
@@ -121,7 +120,7 @@ type HeadsOptions struct {
 	// Trust is what is known of the operators of channels besides their logs.
 	Trust map[string]Trust
 	// Histories remember what servers have seen of logs.
-	Histories Histories
+	Histories fleet.Histories
 	// PublicURL is the address of the store in manifests and offers; empty: the one in the
 	// manifests of the store.
 	PublicURL  string
@@ -314,7 +313,8 @@ func (h *Heads) lookUp(ctx context.Context, name string) error {
 	case <-ctx.Done():
 		return fmt.Errorf("%w: too many look-ups", object.ErrUnavailable)
 	}
-	c := &channel{name: name, log: &channels.Log{Channel: name}, whole: h.Now(), beside: map[string]beside{}}
+	c := &channel{name: name, whole: h.Now(), beside: map[string]beside{}}
+	c.log.Store(&channels.Log{Channel: name})
 	err := web.Safely(ctx, func(ctx context.Context) error { return h.look(ctx, c, true) })
 	if errors.Is(err, fs.ErrNotExist) {
 		h.absent.Add(name, h.Now().Add(h.Interval))

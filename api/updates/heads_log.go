@@ -41,7 +41,7 @@ func (c *channel) settled(now time.Time) bool {
 	c.reading.Lock()
 	defer c.reading.Unlock()
 	shown, offers := c.head.Load(), c.offers.Load()
-	return shown != nil && !shown.behind && c.log.Head() != nil && c.lately(now) && offers.Rolling() == "" && c.offeredAt == c.pointer.stored.ETag
+	return shown != nil && !shown.behind && c.log.Load().Head() != nil && c.lately(now) && offers.Rolling() == "" && c.offeredAt == c.pointer.stored.ETag
 }
 
 // lately reports whether a log is believed, recorded, and was looked at within standsEvery.
@@ -61,8 +61,8 @@ func (h *Heads) readLog(ctx context.Context, c *channel, at *pointer) error {
 		h.alarms.Raise(channels.LogPrefix(c.name), at.stored.ETag, alarm.Unsigned, c.broken)
 		return nil
 	}
-	f := follower{h, channels.Repository{Store: h.Objects, Trust: h.Trust, Known: h.believed}, c, at}
-	moved, err := f.Moved(ctx, c.read())
+	f := follower{h, channels.Repository{Store: h.Objects, Trust: h.Trust, Known: h.knownLog}, c, at}
+	moved, err := f.Exists(ctx, c.name, c.read().End().Sequence+1)
 	if err != nil || !moved && c.lately(h.Now()) && c.offeredAt == at.stored.ETag {
 		return err
 	}
@@ -71,7 +71,7 @@ func (h *Heads) readLog(ctx context.Context, c *channel, at *pointer) error {
 	if c.broken = nil; errors.Is(err, channels.ErrLog) || errors.Is(err, channels.ErrHistory) {
 		c.broken = err
 		if !c.checked {
-			c.log, c.ahead = &channels.Log{Channel: c.name}, nil
+			c.ahead = nil
 		}
 		h.alarms.Raise(key, at.stored.ETag, alarm.KindOf(err), err)
 		return nil
@@ -87,22 +87,14 @@ func (h *Heads) readLog(ctx context.Context, c *channel, at *pointer) error {
 	if c.uncompiled, c.offeredAt = err, at.stored.ETag; err != nil && offers == nil {
 		c.ahead = log
 	} else {
-		c.ahead, c.log, c.publicURL, c.checked = nil, log, publicURL, true
-		c.believed.Store(log)
+		c.ahead, c.publicURL, c.checked = nil, publicURL, true
+		c.log.Store(log)
 	}
 	judgeLog(h.alarms, c)
 	if offers != nil {
 		offers.Since, offers.Downgrades = decided(c.offers.Load(), offers, h.Now()), h.Downgrades[c.name]
 		c.offers.Store(offers)
 		h.readRings(c, c.publicURL)
-	}
-	return nil
-}
-
-// believed returns the log of a channel as far as it is believed, nil if none is.
-func (h *Heads) believed(name string) *channels.Log {
-	if c := h.channel(name); c != nil {
-		return c.believed.Load()
 	}
 	return nil
 }
@@ -119,7 +111,7 @@ func (c *channel) read() *channels.Log {
 	if c.ahead != nil {
 		return c.ahead
 	}
-	return c.log
+	return c.log.Load()
 }
 
 // base returns the public URL in the manifests of a log, empty while it is unknown.
@@ -226,24 +218,22 @@ func (h *Heads) logOf(ctx context.Context, name string) (*channels.Log, error) {
 	return nil, err
 }
 
-// knownLog returns the part of a channel's log that this server has read.
-func (h *Heads) knownLog(channel string) *channels.Log {
-	return &channels.Log{Channel: channel, Entries: h.Moves(channel, 0)}
+// knownLog returns the part of a channel's log that this server has read and believes.
+func (h *Heads) knownLog(name string) *channels.Log {
+	if c := h.channel(name); c != nil {
+		return c.log.Load()
+	}
+	return &channels.Log{Channel: name}
 }
 
 // Moves returns the known entries of a channel's log after a number.
 func (h *Heads) Moves(name string, after uint64) []channels.Entry {
-	c := h.channel(name)
-	if c == nil {
-		return nil
-	}
-	c.reading.Lock()
-	defer c.reading.Unlock()
-	i := slices.IndexFunc(c.log.Entries, func(e channels.Entry) bool { return e.Sequence > after })
+	entries := h.knownLog(name).Entries
+	i := slices.IndexFunc(entries, func(e channels.Entry) bool { return e.Sequence > after })
 	if i < 0 {
 		return nil
 	}
-	return slices.Clip(c.log.Entries)[i:]
+	return slices.Clip(entries)[i:]
 }
 
 // TakeAsks returns how often each channel's manifests were requested since the last call.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"tsmon/api/fleet"
 	"tsmon/channels"
 )
 
@@ -16,19 +17,6 @@ const (
 	// record theirs.
 	seeAttempts = 3
 )
-
-// Histories remember what servers have seen of each log. fleet.Histories keep it in the records.
-type Histories interface {
-	// Seen returns the end of a channel's log as it was last seen, the zero value if no
-	// server has seen it.
-	Seen(ctx context.Context, channel string) (channels.Position, error)
-	// See replaces what Seen returns, and reports false if that is no longer old.
-	See(ctx context.Context, channel string, old, end channels.Position) (bool, error)
-	// SeenManifest returns the newest entry whose manifest was seen in the store, 0 if none was.
-	SeenManifest(ctx context.Context, channel string) (uint64, error)
-	// SeeManifest raises what SeenManifest returns.
-	SeeManifest(ctx context.Context, channel string, entry uint64) error
-}
 
 // follower reads the log of one channel, and believes it only if it continues what was seen.
 type follower struct {
@@ -117,7 +105,7 @@ func (f follower) reload(ctx context.Context, broken error) (*channels.Log, erro
 func (f follower) history(log *channels.Log, seen channels.Position) error {
 	positions := []channels.Position{seen}
 	if seen == f.c.seen {
-		positions = append(positions, f.c.log.End())
+		positions = append(positions, f.c.log.Load().End())
 	}
 	for _, p := range positions {
 		if err := log.GoesOn(p, f.Trust[f.c.name].Operators != nil); err != nil {
@@ -170,7 +158,7 @@ func (f follower) verifies(log *channels.Log) bool {
 
 // seeManifest records the newest entry whose manifest was seen in the store. If the records don't
 // answer, the next round tries again.
-func (c *channel) seeManifest(ctx context.Context, histories Histories) {
+func (c *channel) seeManifest(ctx context.Context, histories fleet.Histories) {
 	if c.unrecorded || c.lay == c.laid || c.lay > c.seen.Sequence {
 		return
 	}

@@ -57,16 +57,14 @@ func (c *channel) rereadDue(now time.Time) (at time.Time, due bool) {
 	if c.altered != nil {
 		every = standsEvery
 	}
-	return c.whole, c.log.Head() != nil && c.broken == nil && (age < 0 || age >= every)
+	return c.whole, c.log.Load().Head() != nil && c.broken == nil && (age < 0 || age >= every)
 }
 
 // read reads a log from its beginning and raises or clears the alarm of its older entries.
 func (o *older) read(ctx context.Context, c *channel) {
 	ctx, cancel := context.WithTimeout(ctx, wholePatience)
 	defer cancel()
-	c.reading.Lock()
-	known := c.log.End()
-	c.reading.Unlock()
+	known := c.log.Load().End()
 	log, err := channels.Repository{Store: o.heads.Objects, Trust: o.heads.Trust, Thorough: true}.Load(ctx, c.name)
 	if err == nil {
 		err = log.Continues(known)

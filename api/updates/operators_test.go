@@ -200,6 +200,23 @@ func TestUnsignedSteps(t *testing.T) {
 	}
 }
 
+// TestPauseNeedsOne: one operator's signature is enough for a pause, and the log says so.
+func TestPauseNeedsOne(t *testing.T) {
+	w := apitest.Embedded(t)
+	g := guard(t, w)
+	g.publish(t, "1.0.0", g.ann, g.bob)
+	g.publish(t, "1.1.0", g.ann, g.bob)
+	g.desk.Sign = g.ann.sign
+	if plan, err := g.desk.Pause(t.Context(), release.Options{Channel: "stable", Why: "it crashes"}); err != nil || !plan.Changed {
+		t.Fatalf("%+v, %v", plan, err)
+	}
+	page := apitest.Client{TB: t, Base: w.Serve(t).URL}
+	rows := read[updates.EntryPage](t, page.Get("/releases/channels/stable/log")).Entries
+	if e := rows[0]; e.Action != channels.Pause || e.Needs != 1 || len(e.SignedBy) != 1 {
+		t.Errorf("the pause is shown as %+v", e)
+	}
+}
+
 // TestForgedEntries: somebody with the store's credentials and one operator's key writes
 // entries and their manifests, whose bundles are all rightly signed. No server shows them:
 // one that knew the channel goes on, a fresh one shows nothing, and both go on with the

@@ -45,10 +45,7 @@ func rowOf(log *channels.Log, e *channels.Entry) EntryRow {
 	row := EntryRow{Sequence: e.Sequence, Action: e.Action, Version: e.Version, Newest: e.Newest(), From: e.From, Who: e.Who, When: e.When, Why: e.Why,
 		Halted: e.Halted, Origin: e.Origin, Rollout: release.ShareOf(e.Rollout, false), SignedBy: append([]string{}, e.SignedBy(force)...), Pruned: e.Pruned}
 	if step := e.Action == channels.Advance && len(row.SignedBy) == 0; force != nil && !step {
-		row.Needs = force.Approvals
-		if e.Action == channels.Rollback {
-			row.Needs = force.Rollbacks
-		}
+		_, row.Needs = force.CountFor(e.Action, nil)
 	}
 	return row
 }

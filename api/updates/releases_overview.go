@@ -66,16 +66,12 @@ func (s *Releases) overview(r *http.Request) (any, error) {
 	s.Heads.watch(r.Context())
 	return s.answers.get(r.Context(), "overview", func(ctx context.Context) (any, error) {
 		o := Overview{Alarms: s.Heads.alarms.All(), Channels: []ChannelState{}, Away: s.Heads.rounds.awaySince(), Rehearses: s.Publisher != nil}
-		names := map[string]bool{}
-		for name := range s.Heads.Channels() {
-			names[name] = true
-		}
+		names := slices.Collect(maps.Keys(s.Heads.Channels()))
 		if s.Publisher != nil {
-			for name := range s.Publisher.Policies {
-				names[name] = true
-			}
+			names = slices.AppendSeq(names, maps.Keys(s.Publisher.Policies))
 		}
-		for _, name := range slices.Sorted(maps.Keys(names)) {
+		slices.Sort(names)
+		for _, name := range slices.Compact(names) {
 			o.Channels = append(o.Channels, s.channelState(ctx, name))
 		}
 		return o, nil

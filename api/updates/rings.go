@@ -13,7 +13,8 @@ type ringDocuments [channels.Rings]*web.Document
 // readRings renders the manifests of a channel's rings from its log. One that does not verify
 // stays as it was.
 func (h *Heads) readRings(c *channel, publicURL string) {
-	if !h.Rings[c.name] || c.log.Head() == nil {
+	log := c.log.Load()
+	if !h.Rings[c.name] || log.Head() == nil {
 		return
 	}
 	next := ringDocuments{}
@@ -25,14 +26,14 @@ func (h *Heads) readRings(c *channel, publicURL string) {
 		sequence uint64
 	}
 	documents := map[shown]*web.Document{}
-	for ring, v := range c.log.Views(true)[1 : 1+channels.Rings] {
+	for ring, v := range log.Views(true)[1 : 1+channels.Rings] {
 		m := v.Render(publicURL)
 		is := shown{m.Version, m.Sequence}
 		if _, ok := documents[is]; !ok {
 			documents[is] = nil // unless it verifies; what the log shows has its own alarm
 			data, err := m.Encode()
 			if err == nil && h.verify(c.name)(data) == nil {
-				documents[is] = rendered(data, c.log.At(v.Sequence).When)
+				documents[is] = rendered(data, log.At(v.Sequence).When)
 			}
 		}
 		if d := documents[is]; d != nil {

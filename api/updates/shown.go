@@ -64,7 +64,7 @@ func (h *Heads) show(c *channel) *head {
 	c.reading.Lock()
 	defer c.reading.Unlock()
 	shown, at, offers := c.head.Load(), c.pointer, c.offers.Load()
-	entry := c.log.Head()
+	entry := c.log.Load().Head()
 	fault := at.fault
 	switch {
 	case fault != nil:
@@ -103,7 +103,7 @@ func logged(entry *channels.Entry, c *channel, shown *head) *head {
 	if err != nil {
 		return shown
 	}
-	next := &head{version: m.Version, sequence: entry.Sequence, data: data, behind: c.pointer.m == nil || c.pointer.m.Sequence != entry.Sequence || forged(c.log, c.pointer) != nil}
+	next := &head{version: m.Version, sequence: entry.Sequence, data: data, behind: c.pointer.m == nil || c.pointer.m.Sequence != entry.Sequence || forged(c.log.Load(), c.pointer) != nil}
 	switch {
 	case shown != nil && bytes.Equal(shown.data, data) && shown.behind == next.behind:
 		return shown
@@ -119,7 +119,7 @@ func logged(entry *channels.Entry, c *channel, shown *head) *head {
 // another that shares the records, has seen there before. Every move leaves the manifest as it
 // is or writes a newer one, also if it is interrupted.
 func (c *channel) setBack(at *pointer) error {
-	if n := at.m.Sequence; n >= c.lay || c.lay > c.log.End().Sequence { // the log was shortened, and that was accepted
+	if n := at.m.Sequence; n >= c.lay || c.lay > c.log.Load().End().Sequence { // the log was shortened, and that was accepted
 		c.lay = n
 		return nil
 	}

@@ -37,9 +37,7 @@ func (h *Heads) record(ctx context.Context, key string) (d *web.Document, named 
 	if fault == nil {
 		var logs []*channels.Log
 		for _, c := range *h.known.Load() {
-			if log := c.believed.Load(); log != nil {
-				logs = append(logs, log)
-			}
+			logs = append(logs, c.log.Load())
 		}
 		named, fault, err = library.Vouched(ctx, library.Library{Store: h.Objects}, logs, version, library.SumOf(data))
 	}

@@ -29,9 +29,7 @@ type beside struct {
 func (o *older) lookBeside(ctx context.Context, c *channel) {
 	ctx, cancel := context.WithTimeout(ctx, wholePatience)
 	defer cancel()
-	c.reading.Lock()
-	end := c.log.End().Sequence
-	c.reading.Unlock()
+	end := c.log.Load().End().Sequence
 	if end == 0 {
 		return
 	}

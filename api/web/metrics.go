@@ -17,7 +17,6 @@ type Metrics struct {
 	Look     func(context.Context) // brings gauges up to date; may be nil
 }
 
-// ServeHTTP implements http.Handler.
 func (m Metrics) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !SameSecret(Bearer(r), m.Key) {
 		Responder{}.Fail(w, r, Refuse(http.StatusForbidden, "metrics are shown with a key, or at an address of their own"))

@@ -2,9 +2,7 @@
 // whether it is forged or damaged.
 package fault
 
-import (
-	"errors"
-)
+import "errors"
 
 var (
 	// ErrBare means that operators are configured, but no entry has put any into force.
@@ -16,14 +14,15 @@ var (
 // Fault is the reason why a log can't be read. It wraps errors of the package of the log.
 type Fault struct {
 	error
+	causes   []error // which the text of error leaves out
 	Channel  string
 	Object   string // key of the entry at fault, or of the log's folder
 	Sequence uint64 // number of that entry, 0 if the fault is not in a single one
 	Blame    Blame
 }
 
-// Unwrap returns the underlying error.
-func (f *Fault) Unwrap() error { return f.error }
+// Unwrap returns the underlying errors.
+func (f *Fault) Unwrap() []error { return append([]error{f.error}, f.causes...) }
 
 // Blame says whether an entry at fault is forged or damaged.
 type Blame int
@@ -77,13 +76,5 @@ func Require(err error) error {
 
 // Distrust returns a fault that says, with text, why no signatures count. It wraps the causes.
 func Distrust(text, channel string, causes ...error) *Fault {
-	return New(distrusted{text, causes}, channel, "log/"+channel, 0)
+	return &Fault{error: errors.New(text), causes: causes, Channel: channel, Object: "log/" + channel}
 }
-
-type distrusted struct {
-	text   string
-	causes []error
-}
-
-func (d distrusted) Error() string   { return d.text }
-func (d distrusted) Unwrap() []error { return d.causes }

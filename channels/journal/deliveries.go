@@ -44,7 +44,7 @@ func (l *Listing) Late() []Part {
 	return late
 }
 
-// covered reports whether the parts cover all entries.
+// covered reports whether there are parts, and they cover all entries.
 func (l *Listing) covered() bool {
 	at := 0
 	for _, p := range l.Parts {
@@ -52,7 +52,7 @@ func (l *Listing) covered() bool {
 			at++
 		}
 	}
-	return at == len(l.Numbers)
+	return len(l.Parts) > 0 && at == len(l.Numbers)
 }
 
 // settle hides the entries of incomplete deliveries, and those behind them.

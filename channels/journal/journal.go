@@ -125,11 +125,9 @@ func (j Journal) ReadEntries(ctx context.Context, known uint64, raw [][]byte) er
 // to there.
 func (j Journal) Numbers(ctx context.Context, known uint64, fed bool) (Listing, error) {
 	found, err := j.List(ctx, known)
-	if err != nil {
-		return Listing{}, err
-	}
-	found.Fed = len(found.Parts) > 0 && found.covered()
 	switch {
+	case err != nil:
+		return Listing{}, err
 	case known == 0:
 	case len(found.Parts) == 0 && len(found.Numbers) == 0, found.Fed && fed, len(found.Parts) == 0 && !fed:
 		found.Fed = fed
@@ -137,7 +135,6 @@ func (j Journal) Numbers(ctx context.Context, known uint64, fed bool) (Listing, 
 		if found, err = j.List(ctx, 0); err != nil {
 			return Listing{}, err
 		}
-		found.Fed = len(found.Parts) > 0 && found.covered()
 	}
 	found.settle()
 	at, _ := slices.BinarySearch(found.Numbers, known+1)
@@ -145,7 +142,8 @@ func (j Journal) Numbers(ctx context.Context, known uint64, fed bool) (Listing, 
 	return found, nil
 }
 
-// List lists everything behind entry known, whether it counts or not.
+// List lists everything behind entry known, whether it counts or not. Fed says whether the marks in
+// the list cover its entries.
 func (j Journal) List(ctx context.Context, known uint64) (Listing, error) {
 	after := ""
 	if known > 0 {
@@ -171,6 +169,7 @@ func (j Journal) List(ctx context.Context, known uint64) (Listing, error) {
 	}
 	slices.Sort(found.Numbers) // keys of more than ten digits are not in their order
 	slices.SortFunc(found.Parts, func(a, b Part) int { return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To)) })
+	found.Fed = found.covered()
 	return found, nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 
 	"tsmon/channels"
 	"tsmon/channels/fault"
@@ -60,6 +61,7 @@ func Plan(ctx context.Context, r channels.Repository, channel string, o Options)
 		return nil, err
 	}
 	m := &mender{Options: o, repository: r, channel: channel, trust: r.Trust[channel]}
+	m.know = sync.OnceFunc(m.learn)
 	if err := m.collect(ctx); err != nil {
 		return nil, err
 	}
@@ -91,8 +93,8 @@ type mender struct {
 	far        []string // keys of the implausible ones
 	numbers    []uint64 // numbers with options, increasing
 	options    map[uint64][]*option
-	changes    []change // operators in force over time, computed on first use
-	asked      bool
+	know       func()   // computes changes on first use
+	changes    []change // operators in force over time
 }
 
 // plan finds the longest log that can be read and, if believed is set, that the reader trusts.

@@ -13,12 +13,8 @@ type change struct {
 	by        *option
 }
 
-// know determines which operators were in force when.
-func (m *mender) know() {
-	if m.asked {
-		return
-	}
-	m.asked = true
+// learn determines which operators were in force when.
+func (m *mender) learn() {
 	for _, n := range slices.Backward(m.numbers) {
 		for _, o := range m.options[n] {
 			if !o.ok || !o.rightful && !m.configured(o) {
@@ -50,12 +46,7 @@ func (m *mender) configured(o *option) bool {
 }
 
 func (m *mender) rooted(o *option) bool {
-	for _, key := range m.trust.Root {
-		if slices.Contains(o.entry.Signers(), key) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(m.trust.Root, func(key string) bool { return slices.Contains(o.entry.Signers(), key) })
 }
 
 // appoints reports whether an option puts operators into force. The new operators must have

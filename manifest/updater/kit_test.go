@@ -177,3 +177,8 @@ func (q quiet) Read([]byte) (int, error) {
 	<-q.ctx.Done()
 	return 0, q.ctx.Err()
 }
+
+// strict is an updater that requires signed versions.
+func strict(keys signing.Keyring, client *http.Client) updater.Updater {
+	return updater.Updater{Keys: keys, HTTP: client, RequireVersion: true}
+}

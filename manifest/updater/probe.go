@@ -14,7 +14,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"tsmon/manifest"
-	"tsmon/signing"
 )
 
 // ErrStale means that an address still shows an older state of a channel.
@@ -27,11 +26,7 @@ var errOther = errors.New("other content than was published")
 // Prober fetches a manifest and its bundles as clients do, and verifies the
 // signatures. Each bundle is downloaded once, however many channels show it.
 type Prober struct {
-	HTTP         *http.Client
-	Keys         signing.Keyring
-	AllowUnbound bool        // accept signatures that name no version
-	Header       http.Header // the applications' own
-	Token        Token
+	Updater // as the applications have it; it needs no endpoints
 	// Patience is how long Probe waits for servers and caches to drop an older manifest; 0: 15 s.
 	Patience time.Duration
 
@@ -80,7 +75,7 @@ func (p *Prober) Await(ctx context.Context, address string, want manifest.Manife
 
 // Manifest fetches a manifest and compares it with want.
 func (p *Prober) Manifest(ctx context.Context, address string, want manifest.Manifest) (*manifest.Manifest, error) {
-	body, err := p.updater().FetchManifest(ctx, address)
+	body, err := p.FetchManifest(ctx, address)
 	if err != nil {
 		return nil, err
 	}
@@ -101,10 +96,6 @@ func (p *Prober) Manifest(ctx context.Context, address string, want manifest.Man
 		err = fmt.Errorf("%w: %s is %.300q, not %.300q", err, first.Place, first.After, first.Before)
 	}
 	return shown, err
-}
-
-func (p *Prober) updater() *Updater {
-	return &Updater{HTTP: p.HTTP, Keys: p.Keys, RequireVersion: !p.AllowUnbound, Header: p.Header, Token: p.Token}
 }
 
 // FetchManifest fetches the bytes of a manifest, at most manifest.MaxSize of
@@ -166,7 +157,7 @@ func (p *Prober) bundle(ctx context.Context, of release) error {
 		return nil
 	}
 	offer := &manifest.Offer{Version: of.version, Platform: of.platform}
-	if err := p.updater().Fetch(ctx, offer, io.Discard, func(Event) {}); err != nil {
+	if err := p.Fetch(ctx, offer, io.Discard, func(Event) {}); err != nil {
 		return err
 	}
 	p.verified.Store(of, true)

@@ -112,7 +112,7 @@ func TestProbe(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) {
 			c := newChannel(t)
 			c.show(s.shown(c))
-			p := &updater.Prober{HTTP: c.Client(), Keys: c.keys(), AllowUnbound: s.allowUnbound, Patience: time.Millisecond}
+			p := &updater.Prober{Updater: updater.Updater{HTTP: c.Client(), Keys: c.keys(), RequireVersion: !s.allowUnbound}, Patience: time.Millisecond}
 			if s.stranger {
 				p.Keys = newSigner(t).keys()
 			}
@@ -134,7 +134,7 @@ func TestProbe(t *testing.T) {
 func TestProbeReportsBadManifests(t *testing.T) {
 	c := newChannel(t)
 	want := c.at("1.1.0", 5)
-	p := &updater.Prober{Keys: c.keys(), Patience: time.Millisecond}
+	p := &updater.Prober{Updater: strict(c.keys(), nil), Patience: time.Millisecond}
 	body := `{"version":"v1.1.0"}`
 	c.shows.Store(&body)
 	var problems manifest.Problems
@@ -155,7 +155,7 @@ func TestProbeDeniedDoesNotWait(t *testing.T) {
 		answer.StatusCode = http.StatusUnauthorized
 		return answer, nil
 	})}
-	p := &updater.Prober{HTTP: client}
+	p := &updater.Prober{Updater: strict(nil, client)}
 	err := p.Probe(t.Context(), "https://h/latest.json", manifest.Manifest{Version: "1.1.0", Sequence: 1})
 	if !errors.Is(err, updater.ErrDenied) || !errors.Is(err, updater.ErrStatus) || asked != 1 {
 		t.Errorf("ended with %v after %d requests", err, asked)
@@ -187,7 +187,7 @@ func TestProbeWaitsForCaches(t *testing.T) {
 				}
 				return http.DefaultTransport.RoundTrip(r)
 			})}
-			p := &updater.Prober{HTTP: client, Keys: c.keys()}
+			p := &updater.Prober{Updater: strict(c.keys(), client)}
 			if err := p.Probe(t.Context(), c.URL+"/latest.json", want); err != nil || asked != 2 {
 				t.Errorf("ended with %v after %d questions", err, asked)
 			}
@@ -213,7 +213,7 @@ func TestProbeWaitsForAServer(t *testing.T) {
 		}
 		return http.DefaultTransport.RoundTrip(r)
 	})}
-	p := &updater.Prober{HTTP: client, Keys: c.keys()}
+	p := &updater.Prober{Updater: strict(c.keys(), client)}
 	if _, err := p.Await(t.Context(), c.URL+"/latest.json", want); err != nil || asked != 2 {
 		t.Errorf("ended with %v after %d requests", err, asked)
 	}
@@ -232,10 +232,10 @@ func TestProbePatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked []time.Duration
 		begin := time.Now()
-		p := &updater.Prober{Keys: key.keys(), HTTP: &http.Client{Transport: transport(func(r *http.Request) (*http.Response, error) {
+		p := &updater.Prober{Updater: strict(key.keys(), &http.Client{Transport: transport(func(r *http.Request) (*http.Response, error) {
 			asked = append(asked, time.Since(begin))
 			return respond(r, strings.NewReader(stale), -1), nil
-		})}}
+		})})}
 		err := p.Probe(t.Context(), "https://h/latest.json", want)
 		const ms = time.Millisecond
 		times := []time.Duration{0, 250 * ms, 750 * ms, 1750 * ms, 3750 * ms, 5750 * ms, 7750 * ms, 9750 * ms, 11750 * ms, 13750 * ms}
@@ -244,13 +244,13 @@ func TestProbePatience(t *testing.T) {
 		}
 	})
 	synctest.Test(t, func(t *testing.T) {
-		p := &updater.Prober{Keys: key.keys(), Patience: time.Second, HTTP: &http.Client{Transport: transport(func(r *http.Request) (*http.Response, error) {
+		p := &updater.Prober{Patience: time.Second, Updater: strict(key.keys(), &http.Client{Transport: transport(func(r *http.Request) (*http.Response, error) {
 			if r.URL.Path == "/bundle" {
 				return respond(r, strings.NewReader("bundle"), 6), nil
 			}
 			time.Sleep(20 * time.Second)
 			return respond(r, strings.NewReader(current), -1), nil
-		})}}
+		})})}
 		if err := p.Probe(t.Context(), "https://h/latest.json", want); err != nil {
 			t.Errorf("a slow answer: %v", err)
 		}
@@ -259,9 +259,9 @@ func TestProbePatience(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
 		begin := time.Now()
-		p := &updater.Prober{Keys: key.keys(), HTTP: &http.Client{Transport: transport(func(r *http.Request) (*http.Response, error) {
+		p := &updater.Prober{Updater: strict(key.keys(), &http.Client{Transport: transport(func(r *http.Request) (*http.Response, error) {
 			return respond(r, strings.NewReader(stale), -1), nil
-		})}}
+		})})}
 		err := p.Probe(ctx, "https://h/latest.json", want)
 		if took := time.Since(begin); !errors.Is(err, updater.ErrStale) || !errors.Is(err, context.DeadlineExceeded) || took != 3*time.Second {
 			t.Errorf("cancelled after %s: %v", took, err)
@@ -282,7 +282,7 @@ func encode(t *testing.T, m manifest.Manifest) string {
 // another version.
 func TestProberDownloadsEachBundleOnce(t *testing.T) {
 	c := newChannel(t)
-	p := &updater.Prober{Keys: c.keys()}
+	p := &updater.Prober{Updater: strict(c.keys(), nil)}
 	for sequence := range uint64(3) {
 		m := c.at("1.1.0", sequence+1)
 		c.show(m)
@@ -311,7 +311,7 @@ func TestProberRetriesFailedBundles(t *testing.T) {
 		_, _ = io.WriteString(w, "bundle")
 	}})
 	m := &manifest.Manifest{Version: "1.1.0", Platforms: map[string]manifest.Platform{"linux-x86_64": key.offer(s.URL+"/x", "bundle", "1.1.0").Platform}}
-	p := &updater.Prober{Keys: key.keys()}
+	p := &updater.Prober{Updater: strict(key.keys(), nil)}
 	pass := func(_ string, err error) error { return err }
 	if err := p.Bundles(t.Context(), m, pass); !errors.Is(err, signing.ErrSignature) {
 		t.Errorf("a broken bundle: %v", err)
@@ -326,7 +326,7 @@ func TestBundlesVerdicts(t *testing.T) {
 	c := newChannel(t)
 	m := c.at("1.1.0", 5)
 	m.Platforms["linux-x86_64"] = manifest.Platform{Signature: c.sign("x", "1.1.0"), URL: c.URL + "/missing"}
-	p := &updater.Prober{Keys: c.keys()}
+	p := &updater.Prober{Updater: strict(c.keys(), nil)}
 	verdicts := map[string]error{}
 	err := p.Bundles(t.Context(), &m, func(key string, err error) error {
 		if _, twice := verdicts[key]; twice {
@@ -363,7 +363,7 @@ func TestBundlesStopAtTheFirstError(t *testing.T) {
 		"windows-x86_64": key.offer(s.URL+"/x?3", "x", "1.1.0").Platform,
 	}}
 	end, verdicts := errors.New("enough"), 0
-	err := (&updater.Prober{Keys: key.keys()}).Bundles(t.Context(), m, func(string, error) error {
+	err := (&updater.Prober{Updater: strict(key.keys(), nil)}).Bundles(t.Context(), m, func(string, error) error {
 		verdicts++
 		return end
 	})
@@ -373,7 +373,7 @@ func TestBundlesStopAtTheFirstError(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	err = (&updater.Prober{Keys: key.keys()}).Bundles(ctx, m, func(string, error) error {
+	err = (&updater.Prober{Updater: strict(key.keys(), nil)}).Bundles(ctx, m, func(string, error) error {
 		t.Error("a verdict after the end")
 		return nil
 	})

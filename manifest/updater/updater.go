@@ -100,33 +100,27 @@ func (u *Updater) Check(ctx context.Context) (*Result, error) {
 	for _, endpoint := range u.Endpoints {
 		address := u.expand(endpoint)
 		got, err := u.ask(ctx, address, manifest.MaxSize)
+		var response *manifest.Response
+		if err == nil && got.status != http.StatusNoContent {
+			response, err = manifest.ParseResponse(got.body)
+		}
 		result.Attempts = append(result.Attempts, Attempt{address, got.status, err})
-		switch {
+		switch failed := fmt.Errorf("%s: %w", address, err); {
 		case ctx.Err() != nil:
 			return result, ctx.Err()
 		case got.status == http.StatusNoContent:
 			result.URL, result.Shows = address, got.shows
 			return result, nil
+		case err == nil:
+			result.URL, result.Response, result.Shows = address, response, response.Version.String()
+			result.Offer, err = response.OfferTo(u.Client)
+			return result, err
 		case errors.Is(err, ErrStatus):
-			continue
-		case errors.Is(err, errAddress), err != nil && got.status != 0: // a 2xx answer that broke off
-			return result, fmt.Errorf("%s: %w", address, err)
-		case err != nil:
-			last = fmt.Errorf("%s: %w", address, err)
-			continue
+		case errors.Is(err, manifest.ErrShape), got.status == 0 && !errors.Is(err, errAddress):
+			last = failed
+		default: // not an address, not JSON, or a 2xx answer that broke off
+			return result, failed
 		}
-		response, err := manifest.ParseResponse(got.body)
-		result.Attempts[len(result.Attempts)-1].Err = err
-		if errors.Is(err, manifest.ErrShape) {
-			last = fmt.Errorf("%s: %w", address, err)
-			continue
-		}
-		if err != nil {
-			return result, fmt.Errorf("%s: %w", address, err)
-		}
-		result.URL, result.Response, result.Shows = address, response, response.Version.String()
-		result.Offer, err = response.OfferTo(u.Client)
-		return result, err
 	}
 	return result, cmp.Or(last, ErrNoRelease)
 }

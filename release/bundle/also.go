@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"path/filepath"
 	"regexp"
@@ -98,24 +97,6 @@ func systemIn(stem string) string {
 	return ""
 }
 
-// firstInstall adds a disk image or the like that a folder holds.
-func (g *gatherer) firstInstall(path string, d fs.DirEntry) error {
-	kind := recognizeOther(path)
-	switch {
-	case strings.HasPrefix(d.Name(), "rw."): // what a build left that was interrupted
-		g.skip("%s is an unfinished disk image", path)
-	case !d.Type().IsRegular():
-		g.skip("%s is not a regular file", path)
-	case kind.Target == "":
-		g.skip("%s does not name its architecture; --also KEY=FILE says it", path)
-	case kind.Version != "" && kind.Version != g.version:
-		g.skip("%s is named version %s", path, kind.Version)
-	default:
-		return g.add(Bundle{Path: path, Name: d.Name(), Target: kind.Target, Type: kind.Type, Also: true, kind: kind})
-	}
-	return nil
-}
-
 // also adds a file that --also names.
 func (g *gatherer) also(text string) error {
 	key, path, keyed := strings.Cut(text, "=")
@@ -140,10 +121,6 @@ func (g *gatherer) also(text string) error {
 // installs reports whether a bundle installs an application that is not there yet.
 func installs(name string) bool {
 	return slices.Contains([]string{".exe", ".msi", ".deb", ".rpm", ".appimage"}, strings.ToLower(filepath.Ext(name)))
-}
-
-func allAlso(bundles []Bundle) bool {
-	return !slices.ContainsFunc(bundles, func(b Bundle) bool { return !b.Also })
 }
 
 // preference is the order in which types serve a target's plain key.
@@ -194,33 +171,23 @@ func assignDownloads(files []Bundle) {
 			updates[key] = files[i].Type
 		}
 	}
-	for key := range maps.Clone(byKey) {
+	// place orders the types of a target by how well they serve its plain key.
+	place := func(key string) int {
 		target, kind, _ := splitDownload(key)
-		if kind == "" {
-			continue
+		types := append([]string{updates[target]}, preference...)
+		if i := slices.Index(types, kind); i >= 0 {
+			return i
 		}
-		for _, each := range append([]string{updates[target]}, append(slices.Clone(preference), typesOf(byKey, target)...)...) {
-			if b := byKey[target+"-"+each]; b != nil && each != "" {
-				take(target, b)
-				break
-			}
+		return len(types)
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(byKey), func(a, b string) int { return cmp.Or(place(a)-place(b), cmp.Compare(a, b)) }) {
+		if target, kind, _ := splitDownload(key); kind != "" {
+			take(target, byKey[key])
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(byKey)) {
 		byKey[key].Downloads = append(byKey[key].Downloads, key)
 	}
-}
-
-// typesOf returns the types that a target has files of, sorted.
-func typesOf(byKey map[string]*Bundle, target string) []string {
-	var kinds []string
-	for key := range byKey {
-		if kind, ok := strings.CutPrefix(key, target+"-"); ok {
-			kinds = append(kinds, kind)
-		}
-	}
-	slices.Sort(kinds)
-	return kinds
 }
 
 // rank orders false before true.

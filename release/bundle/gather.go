@@ -63,7 +63,7 @@ func Gather(version string, paths, explicit, also []string, rules *Rules) (bundl
 			return nil, nil, err
 		}
 	}
-	if len(g.bundles) == 0 || len(also) == 0 && allAlso(g.bundles) {
+	if len(g.bundles) == 0 || len(also) == 0 && !slices.ContainsFunc(g.bundles, func(b Bundle) bool { return !b.Also }) {
 		return nil, g.skipped, Refuse(ErrBundles, "name the bundles, or the folder that the bundler wrote them to; "+mendExplicit,
 			"no bundle of version %s in %s%s", version, strings.Join(paths, ", "), g.why())
 	}
@@ -186,23 +186,19 @@ func commonTarget(a, b string) string {
 }
 
 func (g *gatherer) path(path string) error {
-	info, err := stat(path)
-	if err != nil {
+	switch info, err := stat(path); {
+	case err != nil:
 		return err
-	}
-	if info.IsDir() {
+	case info.IsDir():
 		return g.folder(path)
-	}
-	if g.has(path) {
+	case g.has(path):
 		return nil
+	case isFirstInstall(path):
+		return Refuse(ErrBundles, "--also "+path+" stores it for new users, beside the bundles", "%s is for a first installation, updaters can't install it", path)
 	}
 	b, problem := g.recognize(path)
 	if problem != "" {
-		mend := mendExplicit
-		if isFirstInstall(path) {
-			mend = "--also " + path + " stores it for new users, beside the bundles"
-		}
-		return Refuse(ErrBundles, mend, "%s", problem)
+		return Refuse(ErrBundles, mendExplicit, "%s", problem)
 	}
 	return g.add(b)
 }
@@ -222,24 +218,20 @@ func (g *gatherer) folder(root string) error {
 			}
 			return nil
 		}
-		kind, ok := Recognize(path)
-		switch why := aside(path); {
-		case isFirstInstall(path) && !g.has(path):
-			return g.firstInstall(path, d)
-		case why != "":
-			g.skip("%s", why)
+		_, ok := Recognize(path)
+		first := isFirstInstall(path)
+		switch {
+		case !ok && !first || g.has(path):
 			return nil
-		case !ok || g.has(path):
+		case first && strings.HasPrefix(d.Name(), "rw."): // what a build left that was interrupted
+			g.skip("%s is an unfinished disk image", path)
 			return nil
 		case !d.Type().IsRegular():
 			g.skip("%s is not a regular file", path)
 			return nil
 		}
 		b, problem := g.recognize(path)
-		if problem != "" && g.rules.leaveOut(kind) && !kind.Archive && kind.Target != "" && (kind.Version == "" || kind.Version == g.version) {
-			return g.add(Bundle{Path: path, Name: kind.storeName(), Target: kind.Target, Type: kind.Type, Also: true, kind: kind})
-		}
-		if problem != "" {
+		if problem != "" && !b.Also {
 			g.skip("%s", problem)
 			return nil
 		}
@@ -262,15 +254,16 @@ func isContent(folder string) bool {
 	return false
 }
 
-// recognize reads a file's name; problem says why the file is not a bundle of
-// this version.
+// recognize reads a file's name; problem says why the file updates nobody with this version. A
+// file with a problem and Also set is for new users.
 func (g *gatherer) recognize(path string) (b Bundle, problem string) {
-	kind, ok := Recognize(path)
 	if why := aside(path); why != "" {
 		return b, why
 	}
-	if isFirstInstall(path) {
-		return b, path + " is for a first installation, updaters can't install it"
+	kind, ok := Recognize(path)
+	first := isFirstInstall(path)
+	if first {
+		kind = recognizeOther(path)
 	}
 	if ok && kind.Type == "app" && kind.Target == "" && !kind.clash {
 		if arch := machArch(path); arch != "" {
@@ -278,18 +271,26 @@ func (g *gatherer) recognize(path string) (b Bundle, problem string) {
 		}
 	}
 	switch {
-	case !ok:
+	case !ok && !first:
 		return b, path + " is not named like an update bundle"
 	case kind.clash:
 		return b, path + " names another architecture than its folder"
+	case kind.Target == "" && first:
+		return b, path + " does not name its architecture; --also KEY=FILE says it"
 	case kind.Target == "":
 		return b, path + " does not name its architecture"
 	case kind.Version != "" && kind.Version != g.version:
 		return b, fmt.Sprintf("%s is named version %s", path, kind.Version)
-	case g.rules.leaveOut(kind):
-		return b, fmt.Sprintf("%s is of type %s, which bundle_types leaves out", path, kind.Type)
 	}
-	return Bundle{Path: path, Name: kind.storeName(), Target: kind.Target, Type: kind.Type, kind: kind}, ""
+	b = Bundle{Path: path, Name: kind.storeName(), Target: kind.Target, Type: kind.Type, kind: kind}
+	switch {
+	case first:
+		b.Name, b.Also = filepath.Base(path), true
+	case g.rules.leaveOut(kind):
+		b.Also = !kind.Archive
+		problem = fmt.Sprintf("%s is of type %s, which bundle_types leaves out", path, kind.Type)
+	}
+	return b, problem
 }
 
 func (r Rules) leaveOut(kind Kind) bool {

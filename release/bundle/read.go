@@ -96,9 +96,6 @@ func (r Reader) hash(ctx context.Context, b Bundle) (Contents, error) {
 	if !r.digestOnly {
 		copies = append(copies, crc)
 	}
-	if r.Transferred != nil {
-		copies = append(copies, counter(func(n int) { r.Transferred(b.Name, n, b.Size) }))
-	}
 	var legacy *signing.Verifier // needs the bundle itself
 	if b.Signature != nil && !b.Signature.Prehashed() {
 		if legacy, err = r.Keys.Verifier(*b.Signature); err != nil {
@@ -107,7 +104,8 @@ func (r Reader) hash(ctx context.Context, b Bundle) (Contents, error) {
 		copies = append(copies, legacy)
 	}
 	c := Contents{Bundle: b, modTime: info.ModTime()}
-	if c.Digest, _, err = signing.HashReader(ctx, unchanged(file, info, nil, copies...)); err != nil {
+	read := Counted(unchanged(file, info, nil, copies...), b.Name, b.Size, r.Transferred)
+	if c.Digest, _, err = signing.HashReader(ctx, read); err != nil {
 		return Contents{}, err
 	}
 	c.CRC64 = crc.Sum64()
@@ -132,8 +130,8 @@ func (r Reader) sign(key signing.PrivateKey, c *Contents) error {
 
 // Open reads the bundle once more. The reader returns its last bytes only if the file
 // has kept its size, time and CRC-64 since Read, which verified or signed it; else
-// ErrChanged. transferred, if not nil, is called with the length of each piece.
-func (c *Contents) Open(transferred func(n int)) (io.ReadCloser, error) {
+// ErrChanged.
+func (c *Contents) Open() (io.ReadCloser, error) {
 	file, info, err := open(c.Bundle)
 	if err != nil {
 		return nil, err
@@ -143,17 +141,21 @@ func (c *Contents) Open(transferred func(n int)) (io.ReadCloser, error) {
 		return nil, changed(c.Path)
 	}
 	crc := crc64nvme.New()
-	copies := []io.Writer{crc}
-	if transferred != nil {
-		copies = append(copies, counter(transferred))
-	}
 	return struct {
 		io.Reader
 		io.Closer
-	}{unchanged(file, info, func() bool { return crc.Sum64() == c.CRC64 }, copies...), file}, nil
+	}{unchanged(file, info, func() bool { return crc.Sum64() == c.CRC64 }, crc), file}, nil
 }
 
-// counter is told how much was read.
+// Counted returns a reader of r. It calls tell, unless that is nil, with each piece that was read
+// of the bundle with this name and of total bytes.
+func Counted(r io.Reader, name string, total int64, tell func(name string, n int, total int64)) io.Reader {
+	if tell == nil {
+		return r
+	}
+	return io.TeeReader(r, counter(func(n int) { tell(name, n, total) }))
+}
+
 type counter func(n int)
 
 func (c counter) Write(p []byte) (int, error) {
@@ -182,7 +184,7 @@ func changed(path string) error {
 }
 
 // unchanged reads a file, and writes what it reads to copies. It fails with ErrChanged, instead of
-// returning the last bytes, if the file changed meanwhile or if same, unless nil, denies it.
+// returning the last bytes, if the file changed meanwhile, or if same is set and returns false.
 func unchanged(file *os.File, before os.FileInfo, same func() bool, copies ...io.Writer) io.Reader {
 	return Withhold(io.TeeReader(file, io.MultiWriter(copies...)), before.Size(), func() error {
 		after, err := file.Stat()

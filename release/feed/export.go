@@ -10,6 +10,7 @@ import (
 
 	"tsmon/channels"
 	"tsmon/release"
+	"tsmon/release/bundle"
 	"tsmon/release/library"
 )
 
@@ -171,7 +172,7 @@ func (x *Export) bundle(ctx context.Context, a *archive, b piece) error {
 	}
 	defer body.Close()
 	if info.Size == b.Size {
-		err = a.add(key, b.Size, counted{b.Checked(body), key, b.Size, x.publisher.Transferred})
+		err = a.add(key, b.Size, bundle.Counted(b.Checked(body), key, b.Size, x.publisher.Transferred))
 	}
 	if info.Size != b.Size || errors.Is(err, library.ErrBytes) {
 		return refuse(library.ErrStored, repairMend, "%s has other bytes than were published", key)
@@ -180,19 +181,3 @@ func (x *Export) bundle(ctx context.Context, a *archive, b piece) error {
 }
 
 const repairMend = "`tsmon channel repair CHANNEL --bundle FILE` puts it back, FILE with its bytes; then export again"
-
-// counted tells how much of a bundle was read, unless tell is nil.
-type counted struct {
-	io.Reader
-	key  string
-	size int64
-	tell func(key string, n int, total int64)
-}
-
-func (c counted) Read(p []byte) (int, error) {
-	n, err := c.Reader.Read(p)
-	if c.tell != nil {
-		c.tell(c.key, n, c.size)
-	}
-	return n, err
-}

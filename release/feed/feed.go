@@ -31,6 +31,7 @@
 package feed
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 
@@ -101,14 +102,13 @@ type Release struct {
 
 // carried counts a bundle.
 func (r *Report) carried(version string, bytes int64) {
-	for i := range r.Releases {
-		if r.Releases[i].Version == version {
-			r.Releases[i].Bundles++
-			r.Releases[i].Bytes += bytes
-			return
-		}
+	i := slices.IndexFunc(r.Releases, func(known Release) bool { return known.Version == version })
+	if i < 0 {
+		i = len(r.Releases)
+		r.Releases = append(r.Releases, Release{Version: version})
 	}
-	r.Releases = append(r.Releases, Release{version, 1, bytes})
+	r.Releases[i].Bundles++
+	r.Releases[i].Bytes += bytes
 }
 
 func refuse(cause error, mend, format string, args ...any) error {
@@ -123,11 +123,6 @@ func lasting(log *channels.Log) []string {
 
 // until returns the part of a log up to an entry.
 func until(log *channels.Log, sequence uint64) *channels.Log {
-	part := &channels.Log{Channel: log.Channel}
-	for i := range log.Entries {
-		if log.Entries[i].Sequence <= sequence {
-			part.Entries = log.Entries[:i+1]
-		}
-	}
-	return part
+	n, _ := slices.BinarySearchFunc(log.Entries, sequence+1, func(e channels.Entry, number uint64) int { return cmp.Compare(e.Sequence, number) })
+	return &channels.Log{Channel: log.Channel, Entries: log.Entries[:n]}
 }

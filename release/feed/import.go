@@ -29,7 +29,7 @@ func Import(ctx context.Context, p *release.Publisher, file io.Reader, dry bool)
 
 // take reads a file and verifies it. With dry the store stays as it is.
 func take(ctx context.Context, p *release.Publisher, file io.Reader, dry bool) (*intake, error) {
-	in, err := newIntake(ctx, p, dry)
+	in, err := newIntake(ctx, p, p.Library(), dry)
 	if err != nil {
 		return nil, err
 	}
@@ -39,15 +39,11 @@ func take(ctx context.Context, p *release.Publisher, file io.Reader, dry bool) (
 	}
 	defer a.close()
 	im := &importing{intake: in, file: a}
-	if err := im.all(ctx); errors.Is(err, ErrDamaged) {
-		return nil, im.unread(err)
-	} else if err != nil {
-		return nil, err
+	err = inOrder(ctx, im.logs, im.settle, im.allRecords, im.fetch, im.stock, im.objects, im.whole)
+	if errors.Is(err, ErrDamaged) {
+		err = im.unread(err)
 	}
-	if err := in.whole(); err != nil {
-		return nil, &release.Refusal{Cause: err, Mend: in.missingMend()}
-	}
-	return in, nil
+	return in, err
 }
 
 // importing is one run of Import.
@@ -57,9 +53,9 @@ type importing struct {
 	spoiled []string // keys of bundles with other bytes
 }
 
-const damagedMend = "copy it again, or export it again, and compare the checksums of both copies"
-
-func unread(err error) error { return &release.Refusal{Cause: err, Mend: damagedMend} }
+func unread(err error) error {
+	return &release.Refusal{Cause: err, Mend: "copy it again, or export it again, and compare the checksums of both copies"}
+}
 
 // unread adds to an error what a damaged file lacks, if that is known.
 func (im *importing) unread(err error) error {
@@ -69,23 +65,8 @@ func (im *importing) unread(err error) error {
 	return unread(err)
 }
 
-// all reads the members in their order.
-func (im *importing) all(ctx context.Context) error {
-	if err := im.logs(ctx); err != nil {
-		return err
-	}
-	if err := im.settle(); err != nil {
-		return err
-	}
-	if err := im.allRecords(); err != nil {
-		return err
-	}
-	if err := im.fetch(ctx, im.Library()); err != nil { // those that the file does not have
-		return err
-	}
-	if err := im.stock(ctx); err != nil {
-		return err
-	}
+// objects reads the bundles and their signatures, up to the end of the file.
+func (im *importing) objects(ctx context.Context) error {
 	for im.file.name != "" {
 		if err := im.object(ctx); err != nil {
 			return err
@@ -168,7 +149,7 @@ func (im *importing) logs(ctx context.Context) error {
 }
 
 // allRecords reads the records of releases, up to the member after them.
-func (im *importing) allRecords() error {
+func (im *importing) allRecords(context.Context) error {
 	total := int64(0)
 	for isRecord(im.file.name) {
 		if total += im.file.size; total > maxRecords {

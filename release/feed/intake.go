@@ -17,6 +17,7 @@ import (
 	"tsmon/channels/fault"
 	"tsmon/manifest"
 	"tsmon/release"
+	"tsmon/release/bundle"
 	"tsmon/release/library"
 	"tsmon/signing"
 )
@@ -24,6 +25,7 @@ import (
 // intake is what comes to a store: nothing of it counts before commit.
 type intake struct {
 	*release.Publisher
+	from       library.Library // has the records that are not known yet
 	dry        bool
 	mirrors    bool // it comes from a store
 	report     *Report
@@ -56,8 +58,18 @@ func (d *delivery) fresh() []channels.Entry { return d.after.Entries[len(d.befor
 // sideBySide is how many bundles are checked or copied at once.
 const sideBySide = 4
 
-func newIntake(ctx context.Context, p *release.Publisher, dry bool) (*intake, error) {
-	in := &intake{Publisher: p, dry: dry, report: &Report{DryRun: dry, Channels: []Channel{}, Releases: []Release{}}, releases: map[string]*incoming{}, lacking: map[string]piece{}}
+// inOrder runs steps until one fails.
+func inOrder(ctx context.Context, steps ...func(context.Context) error) error {
+	for _, step := range steps {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func newIntake(ctx context.Context, p *release.Publisher, from library.Library, dry bool) (*intake, error) {
+	in := &intake{Publisher: p, from: from, dry: dry, report: &Report{DryRun: dry, Channels: []Channel{}, Releases: []Release{}}, releases: map[string]*incoming{}, lacking: map[string]piece{}}
 	repository := p.Repository()
 	names, err := repository.Names(ctx)
 	if err != nil {
@@ -171,6 +183,9 @@ func (in *intake) older(name string, last, end uint64) string {
 
 // missingMend is again for all channels.
 func (in *intake) missingMend() string {
+	if in.mirrors {
+		return "`tsmon channel verify` with the other store as storage tells what is wrong there; then run the same command again"
+	}
 	var names, since []string
 	for _, d := range in.deliveries {
 		names = append(names, d.before.Channel)
@@ -180,7 +195,7 @@ func (in *intake) missingMend() string {
 }
 
 // settle finds out which releases the new entries are about, once all logs are known.
-func (in *intake) settle() error {
+func (in *intake) settle(context.Context) error {
 	for i, d := range in.deliveries {
 		if head := d.after.Head(); head != nil {
 			in.report.Channels[i].Version = head.Version
@@ -279,12 +294,12 @@ func (in *intake) record(version string, data []byte) error {
 }
 
 // fetch takes the records that are needed and not known from a store that may have them.
-func (in *intake) fetch(ctx context.Context, from library.Library) error {
+func (in *intake) fetch(ctx context.Context) error {
 	for version, r := range in.releases {
 		if !r.needed || r.record != nil {
 			continue
 		}
-		data, err := from.RecordData(ctx, version, r.sum)
+		data, err := in.from.RecordData(ctx, version, r.sum)
 		if errors.Is(err, library.ErrNoRelease) || errors.Is(err, library.ErrStored) {
 			continue // it stays missing
 		}
@@ -327,9 +342,9 @@ func (in *intake) receive(ctx context.Context, b piece, r io.Reader) error {
 	key := library.BundleKey(b.version, b.Name)
 	var err error
 	if in.dry {
-		_, err = io.Copy(io.Discard, b.Checked(counted{r, key, b.Size, in.Transferred}))
+		_, err = io.Copy(io.Discard, b.Checked(bundle.Counted(r, key, b.Size, in.Transferred)))
 	} else {
-		err = in.Library().Receive(ctx, b.version, b.Stored, counted{r, key, b.Size, in.Uploaded}, in.releases[b.version].unbound)
+		err = in.Library().Receive(ctx, b.version, b.Stored, bundle.Counted(r, key, b.Size, in.Uploaded), in.releases[b.version].unbound)
 	}
 	if err != nil {
 		return err
@@ -357,7 +372,7 @@ func (in *intake) missing() []string {
 const maxNamed = 5
 
 // whole returns an error unless everything that the entries need is here.
-func (in *intake) whole() error {
+func (in *intake) whole(context.Context) error {
 	keys := in.missing()
 	if len(keys) == 0 {
 		return nil
@@ -366,7 +381,7 @@ func (in *intake) whole() error {
 	if len(keys) > maxNamed {
 		names += fmt.Sprintf(" and %d more", len(keys)-maxNamed)
 	}
-	return fmt.Errorf("%w: %s", ErrMissing, names)
+	return refuse(ErrMissing, in.missingMend(), "%s", names)
 }
 
 // commit has the entries count, and shows them. Everything that they need is here.

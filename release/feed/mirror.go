@@ -20,31 +20,13 @@ import (
 // that were moved here. A channel without news costs the other store one list request and one
 // read.
 func Mirror(ctx context.Context, p *release.Publisher, from object.Store, names []string, dry bool) (*Report, error) {
-	in, err := newIntake(ctx, p, dry)
+	in, err := newIntake(ctx, p, library.Library{Store: from, Keys: p.Keys, Trust: p.Repository().Trust}, dry)
 	if err != nil {
 		return nil, err
 	}
 	in.mirrors = true
-	m := &mirror{intake: in, from: library.Library{Store: from, Keys: p.Keys, Trust: p.Repository().Trust}}
-	if err := m.channels(ctx, names); err != nil {
-		return nil, err
-	}
-	if err := in.settle(); err != nil {
-		return nil, err
-	}
-	if err := in.fetch(ctx, m.from); err != nil {
-		return nil, err
-	}
-	if err := in.stock(ctx); err != nil {
-		return nil, err
-	}
-	if err := m.bundles(ctx); err != nil {
-		return nil, err
-	}
-	if err := in.whole(); err != nil {
-		return nil, &release.Refusal{Cause: err, Mend: "`tsmon channel verify` with the other store as storage tells what is wrong there; then run the same command again"}
-	}
-	if err := in.commit(ctx); err != nil {
+	m := &mirror{intake: in, names: names}
+	if err := inOrder(ctx, m.channels, m.settle, m.fetch, m.stock, m.bundles, m.whole, m.commit); err != nil {
 		return nil, err
 	}
 	return in.report, nil
@@ -53,12 +35,13 @@ func Mirror(ctx context.Context, p *release.Publisher, from object.Store, names 
 // mirror is one run of Mirror.
 type mirror struct {
 	*intake
-	from library.Library
+	names []string // of channels; none: all
 }
 
 // channels reads the logs of channels; without names, those of all that are configured,
 // that the other store has, and that are not moved here.
-func (m *mirror) channels(ctx context.Context, names []string) error {
+func (m *mirror) channels(ctx context.Context) error {
+	names := m.names
 	if err := m.Configured(names...); err != nil {
 		return err
 	}

@@ -130,18 +130,10 @@ func (l Library) VerifyBytes(ctx context.Context, key string, sig signing.Signat
 		return err
 	}
 	defer body.Close()
-	for buf := make([]byte, 256<<10); ; {
-		n, err := body.Read(buf)
-		if l.Transferred != nil {
-			l.Transferred(key, n, info.Size)
-		}
-		_, _ = verifier.Write(buf[:n]) // Verify returns its error
-		if err == io.EOF {
-			return verifier.Verify()
-		} else if err != nil {
-			return err
-		}
+	if _, err := io.CopyBuffer(verifier, bundle.Counted(body, key, info.Size, l.Transferred), make([]byte, 256<<10)); err != nil {
+		return err
 	}
+	return verifier.Verify()
 }
 
 // Objects returns the sizes of what lies in a release's folder, by name, and the names

@@ -82,16 +82,12 @@ func (u Upload) AtHand(bundles []Stored) (n int) {
 // one creates the object of a bundle, or compares the one that exists.
 func (u Upload) one(ctx context.Context, b Stored, c bundle.Contents) error {
 	key := BundleKey(u.Version, b.Name)
-	counted := func(int) {}
-	if u.Sent != nil {
-		counted = func(n int) { u.Sent(b.Name, n, b.Size) }
-	}
-	file, err := c.Open(counted)
+	file, err := c.Open()
 	if err != nil {
 		return err
 	}
 	defer file.Close()
-	_, err = u.Store.Create(ctx, key, file, b.Size, BundleAttributes)
+	_, err = u.Store.Create(ctx, key, bundle.Counted(file, b.Name, b.Size, u.Sent), b.Size, BundleAttributes)
 	if errors.Is(err, fs.ErrExist) {
 		err = CompareDigest(ctx, u.Store, key, c.Digest)
 	}

@@ -116,10 +116,8 @@ type Chart struct {
 	JSON json.RawMessage // with the id
 }
 
-// MarshalJSON implements json.Marshaler.
 func (c Chart) MarshalJSON() ([]byte, error) { return c.JSON, nil }
 
-// UnmarshalJSON implements json.Unmarshaler.
 func (c *Chart) UnmarshalJSON(data []byte) error {
 	picked, _, err := split(data, "id")
 	if err != nil {

@@ -56,21 +56,19 @@ func (d Diagram) State() DiagramState {
 	return DiagramState{d.ID, d.Version, d.Title, d.SavedBy, d.SavedAt}
 }
 
-// Objects are the objects of a diagram by their kinds.
-type Objects struct {
-	Lines     []Object `json:"lines"`
-	Images    []Object `json:"images"`
-	Texts     []Object `json:"texts"`
-	Polylines []Object `json:"polylines"`
+// PerKind holds things by the kind of their objects.
+type PerKind[T any] struct {
+	Lines     []T `json:"lines"`
+	Images    []T `json:"images"`
+	Texts     []T `json:"texts"`
+	Polylines []T `json:"polylines"`
 }
 
-// Deleted are the ids of objects to delete, by their kinds.
-type Deleted struct {
-	Lines     []int64 `json:"lines"`
-	Images    []int64 `json:"images"`
-	Texts     []int64 `json:"texts"`
-	Polylines []int64 `json:"polylines"`
-}
+// Objects are the objects of a diagram.
+type Objects = PerKind[Object]
+
+// Deleted are the ids of objects to delete.
+type Deleted = PerKind[int64]
 
 // Object is a line, an image, a text or a polyline. In JSON it is one object with its id, the
 // members of Members, and variable if that is set.
@@ -83,12 +81,12 @@ type Object struct {
 	Variable *Bound
 }
 
-// All yields the objects kind by kind.
-func (o *Objects) All() iter.Seq2[Kind, Object] {
-	return func(yield func(Kind, Object) bool) {
+// All yields everything, kind by kind.
+func (p *PerKind[T]) All() iter.Seq2[Kind, T] {
+	return func(yield func(Kind, T) bool) {
 		for _, k := range []Kind{Line, Image, Text, Polyline} {
-			for _, object := range *o.of(k) {
-				if !yield(k, object) {
+			for _, one := range *p.of(k) {
+				if !yield(k, one) {
 					return
 				}
 			}
@@ -96,39 +94,24 @@ func (o *Objects) All() iter.Seq2[Kind, Object] {
 	}
 }
 
-// Add appends an object to those of its kind.
-func (o *Objects) Add(k Kind, object Object) {
-	list := o.of(k)
-	*list = append(*list, object)
+// Add appends one of a kind.
+func (p *PerKind[T]) Add(k Kind, one T) {
+	list := p.of(k)
+	*list = append(*list, one)
 }
 
-func (o *Objects) of(k Kind) *[]Object {
+func (p *PerKind[T]) of(k Kind) *[]T {
 	switch k {
 	case Line:
-		return &o.Lines
+		return &p.Lines
 	case Image:
-		return &o.Images
+		return &p.Images
 	case Text:
-		return &o.Texts
+		return &p.Texts
 	}
-	return &o.Polylines
+	return &p.Polylines
 }
 
-// refs returns the deleted objects.
-func (d Deleted) refs() []Ref {
-	var refs []Ref
-	for _, list := range []struct {
-		kind Kind
-		ids  []int64
-	}{{Line, d.Lines}, {Image, d.Images}, {Text, d.Texts}, {Polyline, d.Polylines}} {
-		for _, id := range list.ids {
-			refs = append(refs, Ref{list.kind, id})
-		}
-	}
-	return refs
-}
-
-// MarshalJSON implements json.Marshaler.
 func (o Object) MarshalJSON() ([]byte, error) {
 	dst := appendMember([]byte{'{'}, "id", strconv.AppendInt(nil, o.ID, 10))
 	dst = appendMembers(dst, o.Members)
@@ -142,8 +125,7 @@ func (o Object) MarshalJSON() ([]byte, error) {
 	return append(dst, '}'), nil
 }
 
-// UnmarshalJSON implements json.Unmarshaler. It leaves variable in Members, since only lines
-// give it a meaning.
+// UnmarshalJSON leaves variable in Members, since only lines give it a meaning.
 func (o *Object) UnmarshalJSON(data []byte) error {
 	picked, rest, err := split(data, "id")
 	if err != nil {
@@ -156,7 +138,6 @@ func (o *Object) UnmarshalJSON(data []byte) error {
 // headMembers are the members of a diagram that this package knows.
 var headMembers = []string{"id", "version", "title", "status", "backgroundColor", "backgroundImg", "lines", "images", "texts", "polylines"}
 
-// MarshalJSON implements json.Marshaler.
 func (d Diagram) MarshalJSON() ([]byte, error) {
 	objects := Objects{nonNil(d.Lines), nonNil(d.Images), nonNil(d.Texts), nonNil(d.Polylines)}
 	arrays, err := marshal(objects)
@@ -178,7 +159,6 @@ func nonNil(list []Object) []Object {
 	return list
 }
 
-// UnmarshalJSON implements json.Unmarshaler.
 func (d *Diagram) UnmarshalJSON(data []byte) error {
 	picked, rest, err := split(data, headMembers...)
 	if err != nil {

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
-	"strconv"
 )
 
 // ID identifies a variable or a chart. It is a string or an integer of any size, and keeps
@@ -13,12 +12,6 @@ type ID struct {
 	Text    string
 	Integer bool
 }
-
-// IntegerID returns an integer as an ID.
-func IntegerID(n int64) ID { return ID{Text: strconv.FormatInt(n, 10), Integer: true} }
-
-// TextID returns a string as an ID.
-func TextID(s string) ID { return ID{Text: s} }
 
 // String returns the id as a key.
 func (id ID) String() string { return id.Text }

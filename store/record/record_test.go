@@ -43,7 +43,7 @@ func TestGranted(t *testing.T) {
 
 func TestID(t *testing.T) {
 	for text, want := range map[string]ID{
-		`7`: IntegerID(7), `"7"`: TextID("7"), `-12`: IntegerID(-12), `0`: IntegerID(0), `null`: {}, `"ñ\n"`: TextID("ñ\n"),
+		`7`: {"7", true}, `"7"`: {"7", false}, `-12`: {"-12", true}, `0`: {"0", true}, `null`: {}, `"ñ\n"`: {"ñ\n", false},
 		`123456789012345678901234567890`: {Text: "123456789012345678901234567890", Integer: true},
 	} {
 		var id ID

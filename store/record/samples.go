@@ -37,7 +37,7 @@ type Sample struct {
 // networks, as long as each keeps leastOfNetwork. Otherwise, and for the clients of a channel,
 // where sizes is nil, it goes on to the next Level.
 func (s Sample) Smaller(sizes []int, most int) Sample {
-	if n := MostOfNetwork(sizes, most/2); len(sizes) > 0 && n > 0 && (n < s.OfNetwork || s.OfNetwork == 0) {
+	if n := mostOfNetwork(sizes, most/2); len(sizes) > 0 && n > 0 && (n < s.OfNetwork || s.OfNetwork == 0) {
 		s.OfNetwork = n
 	} else {
 		s.Level++
@@ -111,10 +111,10 @@ func (l Level) Below() []byte {
 // leastOfNetwork is the smallest limit on the clients of one network.
 const leastOfNetwork = 10
 
-// MostOfNetwork returns the largest limit on the clients of one network that leaves at most
-// most clients, or 0 if that is below leastOfNetwork; for adapters. sizes are the clients of
+// mostOfNetwork returns the largest limit on the clients of one network that leaves at most
+// most clients, or 0 if that is below leastOfNetwork. sizes are the clients of
 // each network.
-func MostOfNetwork(sizes []int, most int) int {
+func mostOfNetwork(sizes []int, most int) int {
 	found := sort.Search(most, func(n int) bool {
 		rows := 0
 		for _, size := range sizes {

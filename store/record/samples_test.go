@@ -87,7 +87,7 @@ func TestMostOfNetwork(t *testing.T) {
 		"one too few":   {[]int{100, 100}, 2*leastOfNetwork - 1, 0},
 		"more than all": {[]int{5, 6}, 100, 100},
 	} {
-		if got := MostOfNetwork(c.sizes, c.most); got != c.want {
+		if got := mostOfNetwork(c.sizes, c.most); got != c.want {
 			t.Errorf("%s: %d, want %d", name, got, c.want)
 		}
 	}

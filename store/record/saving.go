@@ -27,12 +27,15 @@ type Row struct {
 // Prepare validates the arguments of SaveDiagram; its errors wrap ErrInvalid.
 func Prepare(d Diagram, deleted Deleted) (Saving, error) {
 	d.SavedAt = d.SavedAt.UTC().Truncate(time.Millisecond)
-	s := Saving{Diagram: d.ID, Head: d.Head(), Gone: deleted.refs(), State: d.State()}
+	s := Saving{Diagram: d.ID, Head: d.Head(), State: d.State()}
 	if d.ID < 0 {
 		return Saving{}, positive("diagram", d.ID)
 	}
 	if err := checkHead(d); err != nil {
 		return Saving{}, err
+	}
+	for kind, id := range deleted.All() {
+		s.Gone = append(s.Gone, Ref{kind, id})
 	}
 	for kind, object := range d.Objects.All() {
 		row, err := prepareRow(kind, object)

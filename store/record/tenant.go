@@ -31,12 +31,10 @@ type Settings struct {
 // Duration is a time.Duration that is text, like 24h0m0s, in JSON.
 type Duration time.Duration
 
-// MarshalText implements encoding.TextMarshaler.
 func (d Duration) MarshalText() ([]byte, error) {
 	return []byte(time.Duration(d).String()), nil
 }
 
-// UnmarshalText implements encoding.TextUnmarshaler.
 func (d *Duration) UnmarshalText(text []byte) error {
 	v, err := time.ParseDuration(string(text))
 	*d = Duration(v)
@@ -63,10 +61,9 @@ func (a Age) String() string {
 	return ""
 }
 
-// MarshalText implements encoding.TextMarshaler.
 func (a Age) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
 
-// UnmarshalText implements encoding.TextUnmarshaler. It accepts up to 200 years.
+// UnmarshalText accepts up to 200 years.
 func (a *Age) UnmarshalText(text []byte) error {
 	if len(text) == 0 || string(text) == "0" {
 		*a = 0

@@ -30,7 +30,7 @@ type Field struct {
 	Field       string
 }
 
-// UnmarshalJSON implements json.Unmarshaler. It sets the defaults of absent members.
+// UnmarshalJSON sets the defaults of absent members.
 func (v *Variable) UnmarshalJSON(data []byte) error {
 	type plain Variable
 	p := plain{Type: "number", Status: true}

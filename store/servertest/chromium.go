@@ -1,7 +1,6 @@
 package servertest
 
 import (
-	"os"
 	"os/exec"
 	"testing"
 )
@@ -15,10 +14,6 @@ func Chromium(tb testing.TB) string {
 			return path
 		}
 	}
-	const hint = "there is no chromium: install it"
-	if os.Getenv("TSMON_TEST_REAL") == "1" {
-		tb.Fatal(hint)
-	}
-	tb.Skip(hint)
+	Missing(tb, "there is no chromium: install it")
 	return ""
 }

@@ -2,12 +2,10 @@ package servertest
 
 import (
 	"fmt"
-	"net"
 	"os/exec"
 	"path/filepath"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // Nginx is a proxy.
@@ -21,7 +19,7 @@ func StartNginx(tb testing.TB, site func(address string) string) *Nginx {
 	tb.Helper()
 	binary := Find(tb, "", "nginx", "install nginx")
 	s := &Nginx{}
-	s.Process = Process{tb: tb, dir: tb.TempDir(), ready: s.ready}
+	s.Process = Process{tb: tb, dir: tb.TempDir(), ready: func() bool { return listens(s.Address) }}
 	s.stop = syscall.SIGTERM // SIGKILL would leave its workers
 	s.command = func(address string) *exec.Cmd {
 		s.Address = address
@@ -50,12 +48,3 @@ scgi_temp_path %[1]s/scgi;
 %[2]s
 }
 `
-
-func (s *Nginx) ready() bool {
-	c, err := net.DialTimeout("tcp", s.Address, time.Second)
-	if err != nil {
-		return false
-	}
-	c.Close()
-	return true
-}

@@ -1,7 +1,6 @@
 package servertest
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -10,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // OpenGemini is a cluster of openGemini on one machine: one ts-meta, two ts-store with a folder
@@ -35,9 +35,7 @@ func StartOpenGemini(tb testing.TB) *OpenGemini {
 	ports, shared := freePorts(tb, 13), tb.TempDir()
 	s := &OpenGemini{URL: "http://" + ports[0]}
 	metaHTTP := ports[3]
-	s.SQL.ready = func() bool {
-		return listens(ports[0])
-	}
+	s.SQL.ready = func() bool { return listens(ports[0]) }
 	s.Meta.ready = func() bool { return listens(metaHTTP) && listens(ports[4]) }
 	for i := range s.Stores {
 		s.Stores[i].ready = func() bool { return listens(ports[7+i]) && listens(ports[9+i]) }
@@ -112,9 +110,6 @@ func freePorts(tb testing.TB, n int) (addresses []string) {
 func port(address string) string { return address[strings.LastIndexByte(address, ':')+1:] }
 
 func listens(address string) bool {
-	c, err := net.Dial("tcp", address)
-	if err != nil {
-		return false
-	}
-	return errors.Join(c.Close()) == nil
+	c, err := net.DialTimeout("tcp", address, time.Second)
+	return err == nil && c.Close() == nil
 }

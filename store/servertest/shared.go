@@ -24,14 +24,8 @@ func SharedMinIO(tb testing.TB) *MinIO {
 	shared.Lock()
 	defer shared.Unlock()
 	if shared.minio == nil {
-		server := StartMinIO(lasting{tb})
-		for _, pair := range server.Env() {
-			name, value, _ := strings.Cut(pair, "=")
-			if err := os.Setenv(name, value); err != nil {
-				tb.Fatal(err)
-			}
-		}
-		shared.minio = server
+		shared.minio = StartMinIO(lasting{tb})
+		shared.minio.Setenv()
 	}
 	own := *shared.minio
 	own.tb, own.Bucket = tb, "bucket-"+strings.ToLower(rand.Text()[:8])
@@ -67,6 +61,13 @@ func EndShared() {
 type lasting struct{ testing.TB }
 
 func (lasting) Cleanup(end func()) { shared.ends = append(shared.ends, end) }
+
+func (l lasting) Setenv(name, value string) {
+	l.Helper()
+	if err := os.Setenv(name, value); err != nil {
+		l.Fatal(err)
+	}
+}
 
 func (l lasting) TempDir() string {
 	l.Helper()

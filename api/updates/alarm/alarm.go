@@ -35,8 +35,6 @@ const (
 	Record   = "record"   // the record of a release does not verify
 )
 
-var kinds = []string{Manifest, Log, Unsigned, History, Clock, Record}
-
 // KindOf returns the kind of the alarm of a log that is not believed.
 func KindOf(err error) string {
 	switch {
@@ -83,17 +81,14 @@ func NewBoard(o Options) *Board {
 	}
 	for channel := range o.Channels {
 		b.badManifests.WithLabelValues(channel) // a counter that begins with its first event shows no increase
-		for _, kind := range kinds {
-			if kind != Record {
-				b.raisedNow.WithLabelValues(channel, kind)
-			}
+		for _, kind := range []string{Manifest, Log, Unsigned, History, Clock} {
+			b.raisedNow.WithLabelValues(channel, kind)
 		}
 	}
 	b.raisedNow.WithLabelValues("", Record)
 	return b
 }
 
-// raised is what is wrong with one object.
 type raised struct {
 	etag, kind string
 	cause      string

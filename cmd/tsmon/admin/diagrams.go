@@ -238,23 +238,17 @@ func planSave(ctx context.Context, s record.Store, schema string, d record.Diagr
 }
 
 // added returns the objects of a diagram that its earlier version lacks.
-func added(present, earlier record.Diagram) record.Deleted {
-	without := func(now, then []record.Object) (ids []int64) {
-		had := map[int64]bool{}
-		for _, o := range then {
-			had[o.ID] = true
-		}
-		for _, o := range now {
-			if !had[o.ID] {
-				ids = append(ids, o.ID)
-			}
-		}
-		return ids
+func added(present, earlier record.Diagram) (ids record.Deleted) {
+	had := map[record.Ref]bool{}
+	for kind, o := range earlier.All() {
+		had[record.Ref{Kind: kind, ID: o.ID}] = true
 	}
-	return record.Deleted{
-		Lines: without(present.Lines, earlier.Lines), Images: without(present.Images, earlier.Images),
-		Texts: without(present.Texts, earlier.Texts), Polylines: without(present.Polylines, earlier.Polylines),
+	for kind, o := range present.All() {
+		if !had[record.Ref{Kind: kind, ID: o.ID}] {
+			ids.Add(kind, o.ID)
+		}
 	}
+	return ids
 }
 
 // completeDiagrams returns the ids of diagrams, or the versions of the given one.

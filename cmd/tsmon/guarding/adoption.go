@@ -46,11 +46,7 @@ days. Requests without an ID are counted as anonymous.`,
 }
 
 func runAdoption(ctx context.Context, app *cli.App, channel string) error {
-	log, _, err := showing.LoadLog(ctx, app, channel)
-	if err != nil {
-		return err
-	}
-	c, err := app.Load()
+	c, _, log, err := showing.LoadLog(ctx, app, channel)
 	if err != nil {
 		return err
 	}

@@ -70,11 +70,7 @@ type State struct {
 }
 
 func runGuard(ctx context.Context, app *cli.App, channel string) error {
-	log, _, err := showing.LoadLog(ctx, app, channel)
-	if err != nil {
-		return err
-	}
-	c, err := app.Load()
+	c, _, log, err := showing.LoadLog(ctx, app, channel)
 	if err != nil {
 		return err
 	}

@@ -33,7 +33,7 @@ func runAccept(ctx context.Context, app *cli.App, channel string, from channels.
 	if err != nil {
 		return err
 	}
-	log, _, err := showing.LoadLog(ctx, app, channel)
+	_, _, log, err := showing.LoadLog(ctx, app, channel)
 	early := errors.Is(err, channels.ErrFuture)
 	if len(c.Operators) == 0 && !early {
 		if err != nil {

@@ -55,29 +55,29 @@ func runAdvance(ctx context.Context, app *cli.App, f moveFlags, names []string) 
 	if c.Server.Records != "" {
 		p.Seen = func(ctx context.Context, channel string) (channels.Position, error) { return cli.Seen(ctx, c, channel) }
 	}
+	return f.moveEach(ctx, app, p, names, func(name string, _ []string) (*release.Plan, error) {
+		return advance(ctx, app, c, p, f.options(name))
+	}, library.ErrNoRelease)
+}
+
+// moveEach moves the named channels one after another and prints the results. If one fails the
+// others are still moved. Without names it moves all channels, except those that fail with one of
+// the errors in absent. move gets a name, and those of all channels that are moved.
+func (f *moveFlags) moveEach(ctx context.Context, app *cli.App, p *release.Publisher, names []string, move func(name string, names []string) (*release.Plan, error), absent ...error) error {
 	all := len(names) == 0
 	if all {
-		names = slices.Sorted(maps.Keys(c.Channels))
+		names = slices.Sorted(maps.Keys(p.Policies))
 	}
 	if err := p.Configured(names...); err != nil {
 		return err
 	}
-	return f.moveEach(ctx, app, p, names, func(name string) (*release.Plan, error) {
-		plan, err := advance(ctx, app, c, p, f.options(name))
-		if all && errors.Is(err, library.ErrNoRelease) {
-			return nil, nil
-		}
-		return plan, err
-	})
-}
-
-// moveEach moves channels one after another and prints the results. If one fails the others are
-// still moved; a nil plan without an error is skipped.
-func (f *moveFlags) moveEach(ctx context.Context, app *cli.App, p *release.Publisher, names []string, move func(name string) (*release.Plan, error)) error {
 	plans := []*release.Plan{}
 	var failed []error
 	for _, name := range names {
-		plan, err := move(name)
+		plan, err := move(name, names)
+		if all && slices.ContainsFunc(absent, func(e error) bool { return errors.Is(err, e) }) {
+			continue
+		}
 		if err == nil {
 			plan, err = f.wait.Await(ctx, app, p, plan)
 		}

@@ -2,9 +2,6 @@ package releasing
 
 import (
 	"context"
-	"errors"
-	"maps"
-	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -44,22 +41,11 @@ entry names the operators anyway) and those that are imported from another store
 }
 
 func runAppoint(ctx context.Context, app *cli.App, f moveFlags, names []string) error {
-	c, p, err := f.publisher(ctx, app)
+	_, p, err := f.publisher(ctx, app)
 	if err != nil {
 		return err
 	}
-	all := len(names) == 0
-	if all {
-		names = slices.Sorted(maps.Keys(c.Channels))
-	}
-	if err := p.Configured(names...); err != nil {
-		return err
-	}
-	return f.moveEach(ctx, app, p, names, func(name string) (*release.Plan, error) {
-		plan, err := p.Appoint(ctx, f.options(name), names...)
-		if all && (errors.Is(err, library.ErrNoRelease) || errors.Is(err, channels.ErrFed)) {
-			return nil, nil
-		}
-		return plan, err
-	})
+	return f.moveEach(ctx, app, p, names, func(name string, names []string) (*release.Plan, error) {
+		return p.Appoint(ctx, f.options(name), names...)
+	}, library.ErrNoRelease, channels.ErrFed)
 }

@@ -30,16 +30,14 @@ func probe(client *http.Client, token string, keys signing.Keyring, allowUnbound
 	}
 	past := &pastCaches{next: client.Transport}
 	client.Transport = past
-	prober := &updater.Prober{HTTP: client, Keys: keys, AllowUnbound: allowUnbound, Header: header, Patience: probePatience}
+	prober := &updater.Prober{Updater: updater.Updater{HTTP: client, Keys: keys, RequireVersion: !allowUnbound, Header: header}, Patience: probePatience}
 	return func(ctx context.Context, address string, want manifest.Manifest, bundles bool) error {
-		look := prober.Probe
-		if !bundles {
-			look = func(ctx context.Context, address string, want manifest.Manifest) error {
-				_, err := prober.Await(ctx, address, want)
-				return err
-			}
+		var err error
+		if bundles {
+			err = prober.Probe(ctx, address, want)
+		} else {
+			_, err = prober.Await(ctx, address, want)
 		}
-		err := look(ctx, address, want)
 		denied := past.denied.Swap(nil)
 		switch {
 		case err == nil:

@@ -34,15 +34,11 @@ func (p *plan) existing() error {
 	if string(content) == string(before) {
 		p.report.Files = append(p.report.Files, Written{Path: p.env.ConfigFile, Action: Keep})
 	} else {
-		changed, err := checkedConfig(content)
+		changed, err := p.addConfig(content)
 		if err != nil {
-			return &Error{Err: err, Hint: "check --storage and --public-url"}
-		}
-		if err := p.checkStorage(); err != nil {
 			return err
 		}
 		p.config.Storage, p.config.PublicURL = changed.Storage, changed.PublicURL
-		p.files = append(p.files, File{Path: p.env.ConfigFile, Content: content})
 	}
 	p.builds = p.configuredBuilds()
 	return nil

@@ -177,7 +177,7 @@ func (p *plan) decide() error {
 			return err
 		}
 	}
-	if p.CI != "" && p.CI != github && p.CI != gitlab {
+	if p.CI != "" && ciFiles[p.CI] == nil {
 		return mistake("", "--ci is github or gitlab, not %q", p.CI)
 	}
 	for _, target := range p.Targets {
@@ -247,26 +247,28 @@ func (p *plan) configure() error {
 	if len(asks) == 0 {
 		c.Static = []string{"stable"} // which Check suggests
 	}
-	content, err := configFile(c)
+	content, err := render("tsmon.yaml", c)
 	if err != nil {
 		return &Error{Err: err}
 	}
-	if p.config, err = checkedConfig(content); err != nil {
-		return &Error{Err: err, Hint: "check --storage and --public-url"}
-	}
-	if err := p.checkStorage(); err != nil {
-		return err
-	}
-	p.files = append(p.files, File{Path: p.env.ConfigFile, Content: content})
-	return nil
+	p.config, err = p.addConfig(content)
+	return err
 }
 
-// checkStorage reports what is wrong with the bucket that was chosen, if one was.
-func (p *plan) checkStorage() error {
-	if strings.Contains(p.Storage, "://") || strings.HasPrefix(p.Storage, "s3:") {
-		return p.env.CheckStorage(p.Storage)
+// addConfig adds tsmon.yaml to the files, and returns what it says. It reports what is wrong with
+// the bucket that was chosen, if one was.
+func (p *plan) addConfig(content []byte) (*config.Config, error) {
+	c, err := checkedConfig(content)
+	if err != nil {
+		return nil, &Error{Err: err, Hint: "check --storage and --public-url"}
 	}
-	return nil
+	if strings.Contains(p.Storage, "://") || strings.HasPrefix(p.Storage, "s3:") {
+		if err := p.env.CheckStorage(p.Storage); err != nil {
+			return nil, err
+		}
+	}
+	p.files = append(p.files, File{Path: p.env.ConfigFile, Content: content})
+	return c, nil
 }
 
 // checkedConfig reads a rendered tsmon.yaml as every command will.
@@ -353,11 +355,7 @@ func (p *plan) workflows() error {
 	if w.Frontend, err = detectFrontend(here, p.root); err != nil {
 		return err
 	}
-	render := githubFiles
-	if p.CI == gitlab {
-		render = gitlabFiles
-	}
-	files, err := render(w)
+	files, err := w.files(p.CI)
 	if err != nil {
 		return &Error{Err: err}
 	}

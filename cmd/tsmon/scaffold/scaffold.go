@@ -14,6 +14,7 @@ import (
 	"bytes"
 	"embed"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"text/template"
@@ -113,9 +114,6 @@ type File struct {
 	Content []byte
 }
 
-// configFile renders tsmon.yaml.
-func configFile(c Config) ([]byte, error) { return render("tsmon.yaml", c) }
-
 // workflow is what CI files depend on.
 type workflow struct {
 	Targets  []string // OS-ARCH, out of Targets
@@ -142,41 +140,33 @@ func (w workflow) Machines() []machine {
 	return chosen
 }
 
-// githubFiles renders the workflows for GitHub Actions.
-func githubFiles(w workflow) ([]File, error) {
-	return renderAll(w, map[string]string{
-		".github/workflows/tsmon-advance.yml":  "github-advance.yml",
-		".github/workflows/tsmon-release.yml":  "github-release.yml",
-		".github/workflows/tsmon-rollback.yml": "github-rollback.yml",
-	})
-}
-
 // gitlabInclude is the file that .gitlab-ci.yml has to include.
 const gitlabInclude = ".gitlab/tsmon.yml"
 
-// gitlabFiles renders the jobs for GitLab CI, to be included by .gitlab-ci.yml.
-func gitlabFiles(w workflow) ([]File, error) {
+// ciFiles are the files of each CI system with their templates.
+var ciFiles = map[string]map[string]string{
+	github: {
+		".github/workflows/tsmon-advance.yml":  "github-advance.yml",
+		".github/workflows/tsmon-release.yml":  "github-release.yml",
+		".github/workflows/tsmon-rollback.yml": "github-rollback.yml",
+	},
+	gitlab: {gitlabInclude: "gitlab.yml", ".gitlab/tsmon-release.sh": "gitlab.sh"},
+}
+
+// files renders the files for a CI system, sorted by path.
+func (w workflow) files(system string) (files []File, err error) {
 	for _, m := range w.Machines() {
-		if m.Tag == "" {
+		if system == gitlab && m.Tag == "" {
 			return nil, fmt.Errorf("%s has no hosted runner on GitLab", m.Target)
 		}
 	}
-	return renderAll(w, map[string]string{
-		gitlabInclude:              "gitlab.yml",
-		".gitlab/tsmon-release.sh": "gitlab.sh",
-	})
-}
-
-func renderAll(w workflow, named map[string]string) ([]File, error) {
-	var files []File
-	for path, name := range named {
-		content, err := render(name, w)
+	for _, path := range slices.Sorted(maps.Keys(ciFiles[system])) {
+		content, err := render(ciFiles[system][path], w)
 		if err != nil {
 			return nil, err
 		}
 		files = append(files, File{path, content})
 	}
-	slices.SortFunc(files, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
 	return files, nil
 }
 

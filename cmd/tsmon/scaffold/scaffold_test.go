@@ -72,7 +72,7 @@ func TestConfigFile(t *testing.T) {
 		{Storage: "a", PublicURL: "https://example.com", Static: []string{"stable"}},
 		{Storage: "yes", PublicURL: "123"},
 	} {
-		content, err := configFile(c)
+		content, err := render("tsmon.yaml", c)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -143,7 +143,7 @@ func TestGitHub(t *testing.T) {
 	pinned := regexp.MustCompile(`^[\w/-]+@[0-9a-f]{40}$`)
 	for name, w := range workflows() {
 		t.Run(name, func(t *testing.T) {
-			files, err := githubFiles(w)
+			files, err := w.files(github)
 			if err != nil || len(files) != 3 {
 				t.Fatal(files, err)
 			}
@@ -229,7 +229,7 @@ func bash(t *testing.T, script string) {
 func TestGitLab(t *testing.T) {
 	for name, w := range workflows() {
 		t.Run(name, func(t *testing.T) {
-			files, err := gitlabFiles(w)
+			files, err := w.files(gitlab)
 			if err != nil || len(files) != 2 {
 				t.Fatal(files, err)
 			}
@@ -269,7 +269,7 @@ func TestGitLab(t *testing.T) {
 			}
 		})
 	}
-	if _, err := gitlabFiles(workflow{Targets: []string{"windows-aarch64"}}); err == nil {
+	if _, err := (workflow{Targets: []string{"windows-aarch64"}}).files(gitlab); err == nil {
 		t.Error("a job for a machine that GitLab lacks")
 	}
 }
@@ -317,7 +317,7 @@ func TestGitLabSecrets(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	files, err := gitlabFiles(workflow{Targets: usual, Stable: "stable", Prerelease: "beta", S3: true, Operators: true, Dir: "app's desk", Frontend: managers[0].Frontend})
+	files, err := workflow{Targets: usual, Stable: "stable", Prerelease: "beta", S3: true, Operators: true, Dir: "app's desk", Frontend: managers[0].Frontend}.files(gitlab)
 	if err != nil {
 		t.Fatal(err)
 	}

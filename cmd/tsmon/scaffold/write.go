@@ -2,6 +2,7 @@ package scaffold
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -32,10 +33,7 @@ func (p *plan) compare() error {
 	if bucket && !strings.HasSuffix(p.config.PublicURL, "/updates") { // else tsmon serve shows it
 		r.Next = append(r.Next, "let everybody read "+strings.Join(p.config.ChannelNames(), "/, ")+"/ and releases/ in the bucket, and nothing else: the guide (release/README.md, Configure the storage) has the policy")
 	}
-	version := r.Version
-	if version == "" {
-		version = "1.0.0"
-	}
+	version := cmp.Or(r.Version, "1.0.0")
 	release := "commit the files; pushing the tag v" + version + " releases that version"
 	if p.kept {
 		release += "; if it is published already, write a higher one into " + p.project.File + " first"

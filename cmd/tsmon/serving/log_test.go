@@ -7,55 +7,14 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"math"
 	"regexp"
 	"strings"
 	"sync"
 	"testing"
-	"testing/slogtest"
 	"time"
 
 	"tsmon/cmd/tsmon/config"
 )
-
-// TestLogLines wants the lines of the standard handler, byte for byte.
-func TestLogLines(t *testing.T) {
-	at := time.Date(2026, 3, 5, 15, 4, 5, 60, time.FixedZone("", -5*3600))
-	for name, c := range map[string]struct {
-		with, attrs []slog.Attr
-		message     string
-	}{
-		"a request":         {[]slog.Attr{slog.String("route", "/updates/*"), slog.Int("status", 200)}, []slog.Attr{slog.String("request", "00ff"), slog.Int64("bytes", -1), slog.Duration("took", time.Second)}, "request"},
-		"nothing":           {nil, nil, ""},
-		"text to escape":    {nil, []slog.Attr{slog.String("a", "\"\\\n\x00\x7fñ\u2028<>&\xff")}, "request"},
-		"a key to escape":   {nil, []slog.Attr{slog.Int("a\"b", 1)}, "request"},
-		"a message":         {nil, []slog.Attr{slog.Int("a", 1)}, "re\"quest"},
-		"text to keep":      {[]slog.Attr{slog.String("a", "ñ")}, []slog.Attr{slog.Int("b", 1)}, "request"},
-		"fractions":         {nil, []slog.Attr{slog.Float64("a", 0.001), slog.Float64("b", 1234.567), slog.Float64("c", 0), slog.Float64("d", 1e-6)}, "request"},
-		"extreme fractions": {nil, []slog.Attr{slog.Float64("a", 1e-7), slog.Float64("b", 1e21), slog.Float64("c", -0.5), slog.Float64("d", math.Copysign(0, -1))}, "request"},
-		"other kinds":       {[]slog.Attr{slog.Any("error", errors.New("e"))}, []slog.Attr{slog.Bool("b", true), slog.Float64("f", 1.5), slog.Time("t", at), slog.Uint64("u", 1<<63)}, "request"},
-		"half plain":        {nil, []slog.Attr{slog.Int("a", 1), slog.Any("b", []int{1})}, "request"},
-		"a group":           {nil, []slog.Attr{slog.Group("g", slog.Int("a", 1)), slog.Group("", slog.Int("b", 1)), {}}, "request"},
-		"an attribute away": {nil, []slog.Attr{slog.String("", "x"), slog.Int("", 0)}, "request"},
-	} {
-		for _, when := range []time.Time{at, at.UTC(), {}} {
-			var want, got bytes.Buffer
-			g := &batchWriter{to: &got}
-			r := slog.NewRecord(when, slog.LevelWarn+1, c.message, 0)
-			r.AddAttrs(c.attrs...)
-			for _, h := range []slog.Handler{slog.NewJSONHandler(&want, nil), newLog(g, config.Log{}, new(slog.LevelVar)).Handler()} {
-				for _, h := range []slog.Handler{h, h.WithAttrs(c.with), h.WithAttrs(c.with).WithAttrs(c.with), h.WithGroup("g").WithAttrs(c.with)} {
-					if err := h.Handle(t.Context(), r); err != nil {
-						t.Error(err)
-					}
-				}
-			}
-			if g.Flush(); got.String() != want.String() {
-				t.Errorf("%s:\n%s, want\n%s", name, got.String(), want.String())
-			}
-		}
-	}
-}
 
 // TestLogSettings: lines below the level are left out, in either format.
 func TestLogSettings(t *testing.T) {
@@ -76,21 +35,6 @@ func TestLogSettings(t *testing.T) {
 			t.Errorf("%+v:\n%swant\n%s", c, got, want)
 		}
 	}
-}
-
-func TestLogHandler(t *testing.T) {
-	var out bytes.Buffer
-	g := &batchWriter{to: &out}
-	slogtest.Run(t, func(*testing.T) slog.Handler {
-		out.Reset()
-		return newLog(g, config.Log{}, new(slog.LevelVar)).Handler()
-	}, func(t *testing.T) (m map[string]any) {
-		g.Flush()
-		if err := json.Unmarshal(out.Bytes(), &m); err != nil {
-			t.Fatal(err)
-		}
-		return m
-	})
 }
 
 // slow is a writer that notes how it was called, and fails once it is told to.

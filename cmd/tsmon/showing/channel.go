@@ -40,8 +40,7 @@ type ChannelState struct {
 
 func stateOf(e *channels.Entry, channel, publicURL string, rings bool) ChannelState {
 	s := ChannelState{Channel: channel, Rings: rings, Version: e.Version, Sequence: e.Sequence, Action: string(e.Action), Targets: e.Targets,
-		When: e.When.Format(time.RFC3339), Who: e.Who}
-	s.Rollout = release.ShareOf(e.Rollout, rings)
+		When: e.When.Format(time.RFC3339), Who: e.Who, Rollout: release.ShareOf(e.Rollout, rings)}
 	if publicURL != "" {
 		s.URL = publicURL + "/" + channels.ManifestKey(channel)
 	}
@@ -102,17 +101,18 @@ func runChannelList(ctx context.Context, app *cli.App) error {
 	return errors.Join(app.Print(states, func(w io.Writer) { cli.Table(w, rows) }), failed)
 }
 
-// LoadLog reads the log of a channel that shows something.
-func LoadLog(ctx context.Context, app *cli.App, channel string) (*channels.Log, *release.Publisher, error) {
-	_, p, err := Reader(ctx, app, "")
+// LoadLog reads the configuration and the log of a channel that shows something. If only the log
+// can't be read, it returns the others with the error.
+func LoadLog(ctx context.Context, app *cli.App, channel string) (*config.Config, *release.Publisher, *channels.Log, error) {
+	c, p, err := Reader(ctx, app, "")
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	log, err := p.Repository().Load(ctx, channel)
 	if err == nil && log.Head() == nil {
 		err = showsNothing(channel)
 	}
-	return log, p, err
+	return c, p, log, err
 }
 
 func showsNothing(channel string) error {
@@ -127,7 +127,7 @@ func ShowCommand(app *cli.App) *cobra.Command {
 		Example: "  tsmon channel show stable --json",
 		Args:    cli.Args(1, 1, "one CHANNEL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			log, p, err := LoadLog(cmd.Context(), app, args[0])
+			_, p, log, err := LoadLog(cmd.Context(), app, args[0])
 			if err != nil {
 				return err
 			}

@@ -31,7 +31,7 @@ func (o *oneEntry) run(ctx context.Context, app *cli.App, channel string) error 
 	if o.number == 0 || o.raw == (o.operator != "") {
 		return cli.WithHint(cli.Usagef("--entry goes with --raw or with --signature"), "write --entry 7 --raw, or --entry 7 --signature ann")
 	}
-	log, p, err := LoadLog(ctx, app, channel)
+	_, p, log, err := LoadLog(ctx, app, channel)
 	if errors.Is(err, channels.ErrLog) && o.raw { // to be looked at
 		data, _, failed := object.ReadAll(ctx, p.Store, channels.EntryKey(channel, o.number), channels.MaxEntry)
 		if failed == nil {

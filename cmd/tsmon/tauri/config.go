@@ -93,12 +93,7 @@ func (m *members) texts(path string) []string {
 	return texts
 }
 
-// bundleTypes are the bundle types of each platform.
-var bundleTypes = map[string][]string{
-	Linux:   {"deb", "rpm", "appimage"},
-	Windows: {"msi", "nsis"},
-	MacOS:   {"app", "dmg"},
-}
+var bundleTypes = []string{"deb", "rpm", "appimage", "msi", "nsis", "app", "dmg"}
 
 // updatable are the bundle types of each platform that the updater installs.
 var updatable = map[string][]string{
@@ -123,12 +118,11 @@ func (m *members) bundleTargets() []string {
 	default:
 		m.fail(path, `is neither "all", a bundle type nor a list of them`)
 	}
-	known := slices.Concat(bundleTypes[Linux], bundleTypes[Windows], bundleTypes[MacOS])
 	kept := []string{} // an empty list asks for no bundle, nil for all
 	for _, t := range targets {
 		t = strings.ToLower(t)
-		if !slices.Contains(known, t) {
-			m.fail(path, "names a bundle type that is none of "+strings.Join(known, ", "))
+		if !slices.Contains(bundleTypes, t) {
+			m.fail(path, "names a bundle type that is none of "+strings.Join(bundleTypes, ", "))
 		}
 		kept = append(kept, t)
 	}

@@ -98,12 +98,7 @@ type Updater struct {
 func (p *Project) Dir() string { return filepath.Dir(p.File) }
 
 // On returns the configuration that a platform is built with.
-func (p *Project) On(platform string) Config {
-	if c, ok := p.onPlatform[platform]; ok {
-		return c
-	}
-	return p.Base
-}
+func (p *Project) On(platform string) Config { return p.onPlatform[platform] }
 
 // Pubkeys returns the distinct updater keys of the desktop platforms.
 func (p *Project) Pubkeys() []string {
@@ -190,6 +185,7 @@ func Read(path string) (*Project, error) {
 		return nil, err
 	}
 	for _, platform := range Platforms() {
+		p.onPlatform[platform] = p.Base
 		if err := p.readOverlay(main, platform); err != nil {
 			return nil, err
 		}

@@ -22,20 +22,24 @@ func (f *accessFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&f.headers, "header", nil, "header that the application sends, as `NAME: VALUE`, such as Authorization or X-Tsmon-Client; repeatable")
 }
 
-// client returns an updater that sends the headers and, below the configured
-// public_url, the configured token. An error does not repeat a header's value, which
-// may be secret.
-func (f accessFlags) client(c *config.Config) (*updater.Updater, error) {
+// client reads the configuration, and returns it with an updater that sends the headers and,
+// below public_url, the configured token. An error does not repeat a header's value, which may
+// be secret.
+func (f accessFlags) client(app *cli.App) (*config.Config, *updater.Updater, error) {
+	c, err := app.Load()
+	if err != nil {
+		return nil, nil, err
+	}
 	header := http.Header{}
 	for _, line := range f.headers {
 		name, value, ok := strings.Cut(line, ":")
 		value = strings.TrimSpace(value)
 		if !ok || !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
-			return nil, cli.WithHint(cli.Usagef("--header is not like NAME: VALUE"), "write it like --header 'X-Tsmon-Client: a1b2'")
+			return nil, nil, cli.WithHint(cli.Usagef("--header is not like NAME: VALUE"), "write it like --header 'X-Tsmon-Client: a1b2'")
 		}
 		header.Add(name, value)
 	}
-	return &updater.Updater{HTTP: cli.HTTPClient(), Header: header,
+	return c, &updater.Updater{HTTP: cli.HTTPClient(), Header: header,
 		Token: updater.Token{Secret: string(c.Server.Updates.Token), Below: c.PublicURL}}, nil
 }
 

@@ -149,11 +149,7 @@ func runValidate(ctx context.Context, app *cli.App, f validateFlags, source stri
 	if f.format != "text" && f.format != "github" {
 		return cli.Usagef("--format is text or github, not %q", f.format)
 	}
-	c, err := app.Load()
-	if err != nil {
-		return err
-	}
-	client, err := f.access.client(c)
+	c, client, err := f.access.client(app)
 	if err != nil {
 		return err
 	}
@@ -170,8 +166,8 @@ func runValidate(ctx context.Context, app *cli.App, f validateFlags, source stri
 	}
 	doc, problems := manifest.Check(data, manifest.Rules{Keys: keys, AllowUnbound: !f.requireVersion})
 	if f.download && len(problems) == 0 {
-		prober := &updater.Prober{HTTP: client.HTTP, Keys: keys, AllowUnbound: !f.requireVersion, Header: client.Header, Token: client.Token}
-		if problems, err = validateBundles(ctx, app, prober, doc); err != nil {
+		client.Keys, client.RequireVersion = keys, f.requireVersion
+		if problems, err = validateBundles(ctx, app, &updater.Prober{Updater: *client}, doc); err != nil {
 			return err
 		}
 	}
@@ -273,11 +269,7 @@ func manifestDiffCommand(app *cli.App) *cobra.Command {
 }
 
 func runManifestDiff(ctx context.Context, app *cli.App, f accessFlags, sources []string) error {
-	c, err := app.Load()
-	if err != nil {
-		return err
-	}
-	client, err := f.client(c)
+	_, client, err := f.client(app)
 	if err != nil {
 		return err
 	}

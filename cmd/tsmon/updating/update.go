@@ -103,7 +103,7 @@ func (f updateFlags) updater(app *cli.App) (*updater.Updater, error) {
 	if err != nil {
 		return nil, cli.Usage(err)
 	}
-	c, err := app.Load()
+	c, u, err := f.access.client(app)
 	if err != nil {
 		return nil, err
 	}
@@ -113,10 +113,6 @@ func (f updateFlags) updater(app *cli.App) (*updater.Updater, error) {
 	}
 	for _, key := range f.publicKeys {
 		keys = append(keys, config.TrustedKey{Key: key})
-	}
-	u, err := f.access.client(c)
-	if err != nil {
-		return nil, err
 	}
 	if f.id != "" {
 		u.Header.Set("X-Tsmon-Client", f.id)

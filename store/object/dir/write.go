@@ -2,6 +2,7 @@ package dir
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -180,23 +181,26 @@ func (s *Store) Delete(ctx context.Context, keys ...string) (err error) {
 	defer root.Close()
 	changed := map[string]bool{}
 	for _, key = range keys {
-		err := ctx.Err()
-		if err == nil {
-			_, err = lookUp(root, key)
-		}
-		if err == nil {
-			err = root.Remove(key)
-		}
-		if err == nil {
+		if err = remove(ctx, root, key); err == nil {
 			changed[path.Dir(key)] = true
 		} else if !errors.Is(err, fs.ErrNotExist) {
-			return err
+			break
 		}
+		err = nil
 	}
-	for folder := range changed {
-		if err := syncFolder(root, folder); err != nil {
-			return err
-		}
+	for folder := range changed { // after a failure, too
+		err = cmp.Or(err, syncFolder(root, folder))
 	}
-	return nil
+	return err
+}
+
+func remove(ctx context.Context, root *os.Root, key string) error {
+	err := ctx.Err()
+	if err == nil {
+		_, err = lookUp(root, key)
+	}
+	if err == nil {
+		err = root.Remove(key)
+	}
+	return err
 }

@@ -1,7 +1,9 @@
 package objecttest
 
 import (
+	"errors"
 	"io/fs"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -9,7 +11,7 @@ import (
 	"tsmon/store/object"
 )
 
-// BadKeys is a choice of strings that no adapter takes as a key.
+// BadKeys are strings that are not valid keys.
 var BadKeys = []string{
 	"", ".", "..", "/", "/a", "a/", "a//b", "./a", "a/.", "a/..", "a/../b", "../a", "a/../../b",
 	".hidden", "a/.hidden", ".tsmon/temp", "a\\b", "..\\a", "c:a", "a\x00b", "a\nb", "a\x7fb",
@@ -17,19 +19,14 @@ var BadKeys = []string{
 }
 
 func badKeys(t *testing.T, s object.Store) {
-	ctx := t.Context()
 	for _, key := range BadKeys {
-		_, _, err := s.Get(ctx, key)
-		wantError(t, err, object.ErrBadKey)
-		_, err = s.GetRange(ctx, key, "abc", 0, 1)
-		wantError(t, err, object.ErrBadKey)
-		_, err = s.Stat(ctx, key)
-		wantError(t, err, object.ErrBadKey)
-		_, err = s.Checksum(ctx, key)
-		wantError(t, err, object.ErrBadKey)
-		wantError(t, tryCreate(ctx, s, key, sample(1)), object.ErrBadKey)
-		_, err = s.Swap(ctx, key, "", sample(1), object.Attributes{})
-		wantError(t, err, object.ErrBadKey)
+		calls := reads(t.Context(), s, key)
+		maps.Copy(calls, writes(t.Context(), s, key))
+		for name, call := range calls {
+			if err := call(); !errors.Is(err, object.ErrBadKey) {
+				t.Errorf("%s of %q: %v", name, key, err)
+			}
+		}
 	}
 	if keys := mustList(t, s, "", ""); len(keys) > 0 {
 		t.Errorf("bad keys left %q", keys)
@@ -60,13 +57,10 @@ func oddKeys(t *testing.T, s object.Store) {
 func absentObjects(t *testing.T, s object.Store) {
 	mustCreate(t, s, "there/object", sample(1))
 	for _, key := range []string{"object", "there", "there/objec", "there/object/below", "there/objects", "nowhere/at/all"} {
-		_, _, err := s.Get(t.Context(), key)
-		wantError(t, err, fs.ErrNotExist)
-		_, err = s.GetRange(t.Context(), key, "abc", 0, 1)
-		wantError(t, err, fs.ErrNotExist)
-		_, err = s.Stat(t.Context(), key)
-		wantError(t, err, fs.ErrNotExist)
-		_, err = s.Checksum(t.Context(), key)
-		wantError(t, err, fs.ErrNotExist)
+		for name, call := range reads(t.Context(), s, key) {
+			if err := call(); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("%s of %q: %v", name, key, err)
+			}
+		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"io"
 	"io/fs"
 	"iter"
+	"maps"
 	"math/rand/v2"
 	"testing"
 
@@ -20,8 +21,8 @@ import (
 	"tsmon/store/object"
 )
 
-// Suite runs every test of the contract. Each gets a store of its own, empty
-// and writable, from open, which fails the test if there is none to be had.
+// Suite runs every test of the contract. open returns a new, empty, writable store for each, or
+// fails the test.
 func Suite(t *testing.T, open func(t *testing.T) object.Store) {
 	for _, c := range []struct {
 		name string
@@ -62,34 +63,43 @@ func Suite(t *testing.T, open func(t *testing.T) object.Store) {
 	}
 }
 
-// Missing tests that each method of a store whose bucket or root folder is not
-// there says so, instead of passing for an empty store.
+// Missing tests that each method of a store whose bucket or root folder is missing says so,
+// instead of treating it as an empty store.
 func Missing(t *testing.T, s object.Store) {
 	ctx := t.Context()
-	data := sample(10)
-	for _, c := range []struct {
-		name string
-		call func() error
-	}{
-		{"Get", func() error { _, _, err := s.Get(ctx, "a/b"); return err }},
-		{"GetRange", func() error { _, err := s.GetRange(ctx, "a/b", "abc", 0, 1); return err }},
-		{"Stat", func() error { _, err := s.Stat(ctx, "a/b"); return err }},
-		{"Checksum", func() error { _, err := s.Checksum(ctx, "a/b"); return err }},
-		{"Create", func() error { return tryCreate(ctx, s, "a/b", data) }},
-		{"CreateLarge", func() error { return tryCreate(ctx, s, "a/c", sample(object.StraightSize+1)) }},
-		{"Swap", func() error { _, err := s.Swap(ctx, "a/b", "", data, object.Attributes{}); return err }},
-		{"SwapOver", func() error { _, err := s.Swap(ctx, "a/b", "abc", data, object.Attributes{}); return err }},
-		{"Delete", func() error { return s.Delete(ctx, "a/b") }},
-		{"List", func() error { _, err := listed(s.List(ctx, "", "")); return err }},
-		{"ListPrefix", func() error { _, err := listed(s.List(ctx, "a/", "a/a")); return err }},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			err := c.call()
+	calls := reads(ctx, s, "a/b")
+	maps.Copy(calls, writes(ctx, s, "a/b"))
+	calls["CreateLarge"] = func() error { return tryCreate(ctx, s, "a/c", sample(object.StraightSize+1)) }
+	calls["List"] = func() error { _, err := listed(s.List(ctx, "", "")); return err }
+	calls["ListPrefix"] = func() error { _, err := listed(s.List(ctx, "a/", "a/a")); return err }
+	for name, call := range calls {
+		t.Run(name, func(t *testing.T) {
+			err := call()
 			wantError(t, err, object.ErrNoStore)
 			if errors.Is(err, fs.ErrNotExist) {
 				t.Errorf("the error is fs.ErrNotExist too: %v", err)
 			}
 		})
+	}
+}
+
+// reads are the methods that read an object.
+func reads(ctx context.Context, s object.Store, key string) map[string]func() error {
+	return map[string]func() error{
+		"Get":      func() error { _, _, err := s.Get(ctx, key); return err },
+		"GetRange": func() error { _, err := s.GetRange(ctx, key, "abc", 0, 1); return err },
+		"Stat":     func() error { _, err := s.Stat(ctx, key); return err },
+		"Checksum": func() error { _, err := s.Checksum(ctx, key); return err },
+	}
+}
+
+// writes are the methods that write or delete an object.
+func writes(ctx context.Context, s object.Store, key string) map[string]func() error {
+	return map[string]func() error{
+		"Create":   func() error { return tryCreate(ctx, s, key, sample(10)) },
+		"Swap":     func() error { _, err := s.Swap(ctx, key, "", sample(10), object.Attributes{}); return err },
+		"SwapOver": func() error { _, err := s.Swap(ctx, key, "abc", sample(10), object.Attributes{}); return err },
+		"Delete":   func() error { return s.Delete(ctx, key) },
 	}
 }
 
@@ -128,7 +138,7 @@ func mustSwap(t *testing.T, s object.Store, key, etag string, data []byte) objec
 	return info
 }
 
-// wantContent checks that an object holds data, by each way to look at it.
+// wantContent checks that an object holds data, with each method that reads it.
 func wantContent(t *testing.T, s object.Store, key string, data []byte) {
 	t.Helper()
 	got, info := content(t, s, key)
@@ -140,21 +150,21 @@ func wantContent(t *testing.T, s object.Store, key string, data []byte) {
 		t.Fatal(err)
 	}
 	if !sameInfo(stat, info) {
-		t.Errorf("Stat tells %+v and Get %+v", stat, info)
+		t.Errorf("Stat returns %+v and Get %+v", stat, info)
 	}
 	if info.Key != key || info.Size != int64(len(data)) || info.ETag == "" || info.ModTime.IsZero() {
-		t.Errorf("Get tells %+v of %d bytes at %s", info, len(data), key)
+		t.Errorf("Get returns %+v of %d bytes at %s", info, len(data), key)
 	}
 	sum, err := s.Checksum(t.Context(), key)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if want := checksum(data); sum != want {
-		t.Errorf("Checksum tells %016x instead of %016x", sum, want)
+		t.Errorf("Checksum returns %016x instead of %016x", sum, want)
 	}
 }
 
-// sameInfo compares up to the second, which is what HTTP can tell.
+// sameInfo compares times to the second, which is the precision of HTTP.
 func sameInfo(a, b object.Info) bool {
 	sameTime := a.ModTime.Unix() == b.ModTime.Unix()
 	a.ModTime = b.ModTime

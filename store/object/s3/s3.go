@@ -119,7 +119,6 @@ func newIdentity() *identity {
 	return &identity{Chain: credentials.Chain{Providers: places}}
 }
 
-// RetrieveWithCredContext implements credentials.Provider.
 func (i *identity) RetrieveWithCredContext(cc *credentials.CredContext) (credentials.Value, error) {
 	value, err := i.Chain.RetrieveWithCredContext(cc)
 	i.none.Store(value.SignerType.IsAnonymous())
@@ -127,7 +126,6 @@ func (i *identity) RetrieveWithCredContext(cc *credentials.CredContext) (credent
 	return value, err
 }
 
-// IsExpired implements credentials.Provider.
 func (i *identity) IsExpired() bool {
 	if i.none.Load() {
 		return time.Since(i.asked) > time.Minute

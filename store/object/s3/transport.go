@@ -40,7 +40,6 @@ func newTransport(l Limits) *transport {
 	}}
 }
 
-// RoundTrip implements http.RoundTripper.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	answer, err := t.base.RoundTrip(r)
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {

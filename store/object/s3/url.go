@@ -36,11 +36,9 @@ var errCredentials = errors.New("credentials don't belong there; set AWS_ACCESS_
 func parse(raw string) (location, error) {
 	u, err := url.Parse(raw)
 	switch {
-	case err != nil:
-		return location{}, errors.New("it is not of the form s3://bucket/prefix?endpoint=https://host")
-	case u.User != nil:
+	case err == nil && u.User != nil:
 		return location{}, errCredentials
-	case u.Scheme != "s3" || u.Opaque != "" || u.Fragment != "":
+	case err != nil || u.Scheme != "s3" || u.Opaque != "" || u.Fragment != "":
 		return location{}, errors.New("it is not of the form s3://bucket/prefix?endpoint=https://host")
 	case s3utils.CheckValidBucketNameStrict(u.Host) != nil || strings.Contains(u.Host, ":"):
 		return location{}, errors.New("the part after s3:// is not a bucket name")

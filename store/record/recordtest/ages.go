@@ -10,11 +10,11 @@ import (
 	"tsmon/store/record"
 )
 
-// Ages lives for days on end with a fleet of a few clients and a release a day, and demands
-// that the tables of clients stay as they were after 60 days, of which 30 are kept. It logs
-// how long a pass of the guard takes then and in the end. bytes is the size of those tables, once the database has cleaned up,
-// which it does by itself in the time of a day. There are 120 days, and 10,000 in the share of
-// a long run that has the case of this number.
+// Ages simulates days of a fleet of a few clients with a release a day, and demands that the
+// tables of clients don't grow after 60 days, of which 30 are kept. It logs how long a pass of
+// the guard takes then and in the end. bytes returns the size of those tables once the database
+// has cleaned up, as it does by itself within a day. There are 120 days, and 10,000 in the
+// share of a long run that has the case of this number.
 func Ages(t *testing.T, number int, s record.Store, bytes func() int64) {
 	t.Helper()
 	const first, kept, fleet, looks = 60, 30, 100, 20
@@ -74,8 +74,7 @@ func liveDay(t *testing.T, s record.Store, day, fleet, kept int) {
 		sweep(t, s, stable, of)
 	}
 	judgeDay(t, s, day, fleet)
-	_, err := s.ForgetClients(t.Context(), now.AddDate(0, 0, -kept))
-	check(t, err)
+	must(s.ForgetClients(t.Context(), now.AddDate(0, 0, -kept)))(t)
 }
 
 // judgeDay asks and keeps what a guard does.
@@ -83,11 +82,9 @@ func judgeDay(t *testing.T, s record.Store, day, fleet int) {
 	t.Helper()
 	now, version := noonOf(day).Add(2*time.Hour), fmt.Sprint(day)
 	if day > 1 {
-		_, err := s.Summary(t.Context(), stable, fmt.Sprint(day-1))
-		check(t, err)
+		must(s.Summary(t.Context(), stable, fmt.Sprint(day-1)))(t)
 	}
-	found, err := s.Crowds(t.Context(), record.Round{Channel: stable, Version: version, Round: uint64(day)}, now, sumAges)
-	check(t, err)
+	found := must(s.Crowds(t.Context(), record.Round{Channel: stable, Version: version, Round: uint64(day)}, now, sumAges))(t)
 	equal(t, "crowds", len(found.List), 1)
 	equal(t, "healthy clients", found.List[0].Healthy, int64(fleet))
 	equal(t, "clients", clients(t, s, stable, now.AddDate(0, 0, -1)), []record.ClientCount{counted(version, target, "", fleet)})

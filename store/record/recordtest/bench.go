@@ -19,7 +19,7 @@ func Diagram(tb testing.TB, s record.Store) (string, record.Diagram) {
 	c := record.Content{}
 	d := record.Diagram{Title: "Red", Status: 1, BackgroundColor: "#ffffff"}
 	for i := range BenchmarkLines {
-		c.Variables = append(c.Variables, record.Variable{ID: record.IntegerID(int64(i)), Name: "Caudal", Unit: ptr("m³/h"), Type: "number",
+		c.Variables = append(c.Variables, record.Variable{ID: record.ID{Text: fmt.Sprint(i), Integer: true}, Name: "Caudal", Unit: ptr("m³/h"), Type: "number",
 			VarsTs: raw(`{"measurement":"estacion_%d","field":"caudal","calc_field":"caudal_c"}`, i)})
 		d.Lines = append(d.Lines, record.Object{Members: raw(`{"points":{"start":{"left":%d.5,"top":20},"end":{"left":30,"top":%d}},"stroke":"#00ff00",`+
 			`"strokeWidth":2,"id_tsvars":%d,"animation":1,"invertAnimation":false,"status":1}`, i, i, i)})
@@ -28,8 +28,8 @@ func Diagram(tb testing.TB, s record.Store) (string, record.Diagram) {
 	return schema, read(tb, s, schema, save(tb, s, schema, d))
 }
 
-// Benchmarks measures saving and reading a diagram of 200 lines. What trips
-// returns, which may be nil, is how many round trips the store has made.
+// Benchmarks measures saving and reading a diagram of 200 lines. trips, which may be nil,
+// returns how many round trips the store has made.
 func Benchmarks(b *testing.B, open func(b *testing.B) (s record.Store, trips func() int64)) {
 	for _, c := range []struct {
 		name string
@@ -63,8 +63,8 @@ func Benchmarks(b *testing.B, open func(b *testing.B) (s record.Store, trips fun
 	}
 }
 
-// BenchmarkSightings measures batches of SightingsSize entries of each kind: of
-// clients that are new, and of those that are there, among 10 times as many.
+// BenchmarkSightings measures batches of SightingsSize entries of each kind: of new clients,
+// and of known ones among 10 times as many.
 func BenchmarkSightings(b *testing.B, s record.Store) {
 	const batches = 10
 	next := 0
@@ -91,15 +91,13 @@ func BenchmarkSightings(b *testing.B, s record.Store) {
 	})
 	b.Run("Clients", func(b *testing.B) {
 		for b.Loop() {
-			_, err := s.Clients(b.Context(), stable, time.Time{})
-			check(b, err)
+			must(s.Clients(b.Context(), stable, time.Time{}))(b)
 		}
 		b.ReportMetric(float64(next*SightingsSize), "clients")
 	})
 	b.Run("Progress", func(b *testing.B) {
 		for b.Loop() {
-			_, err := s.Progress(b.Context(), stable, "2")
-			check(b, err)
+			must(s.Progress(b.Context(), stable, "2"))(b)
 		}
 		b.ReportMetric(float64(next*SightingsSize), "clients")
 	})

@@ -2,7 +2,6 @@ package recordtest
 
 import (
 	"encoding/json"
-	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -16,9 +15,9 @@ func ptr[T any](v T) *T { return &v }
 func sample() record.Content {
 	return record.Content{
 		Variables: []record.Variable{
-			{ID: record.TextID("z última"), Name: "Presión", Unit: ptr("bar"), Type: "number", Status: true, VarsTs: raw(`{"measurement":"p 1","field":"p","calc_field":"p_c","x":1.0}`)},
-			{ID: record.IntegerID(10), Name: "Nivel", Type: "number", VarsTs: raw(`{"measurement":"n","field":"n"}`)},
-			{ID: record.IntegerID(9), Name: "Suma", Unit: ptr(""), Type: "number", Calc: true, Equation: ptr("a-1 + ñ"), Status: true, VarsTs: raw(`{"a-1":{"calc_field":"c","measure":"m"},"ñ":{"calc_field":"c","measure":"m"}}`)},
+			{ID: record.ID{Text: "z última"}, Name: "Presión", Unit: ptr("bar"), Type: "number", Status: true, VarsTs: raw(`{"measurement":"p 1","field":"p","calc_field":"p_c","x":1.0}`)},
+			{ID: record.ID{Text: "10", Integer: true}, Name: "Nivel", Type: "number", VarsTs: raw(`{"measurement":"n","field":"n"}`)},
+			{ID: record.ID{Text: "9", Integer: true}, Name: "Suma", Unit: ptr(""), Type: "number", Calc: true, Equation: ptr("a-1 + ñ"), Status: true, VarsTs: raw(`{"a-1":{"calc_field":"c","measure":"m"},"ñ":{"calc_field":"c","measure":"m"}}`)},
 			{ID: record.ID{Text: "123456789012345678901234567890", Integer: true}, Name: "Grande", Type: "number", VarsTs: raw(`{"measurement":"g","field":"g"}`)},
 		},
 		Diagrams: []record.Diagram{
@@ -35,9 +34,9 @@ func sample() record.Content {
 			"sensor":  {"x": {"v": {{ID: 1}}}},
 		},
 		Charts: []record.Chart{
-			{ID: record.IntegerID(3), JSON: raw(`{"id":3,"component":"PumpControl","props":{"n":1.0},"data":{"initialPumps":[]}}`)},
-			{ID: record.TextID("a"), JSON: raw(`{"component":null, "id":"a"}`)},
-			{ID: record.IntegerID(1), JSON: raw(`{"id":1}`)},
+			{ID: record.ID{Text: "3", Integer: true}, JSON: raw(`{"id":3,"component":"PumpControl","props":{"n":1.0},"data":{"initialPumps":[]}}`)},
+			{ID: record.ID{Text: "a"}, JSON: raw(`{"component":null, "id":"a"}`)},
+			{ID: record.ID{Text: "1", Integer: true}, JSON: raw(`{"id":1}`)},
 		},
 	}
 }
@@ -47,20 +46,14 @@ func importExport(t *testing.T, s record.Store) {
 	makeTenant(t, s, schema)
 	for range 2 {
 		check(t, s.Import(ctx, schema, sample()))
-		got, err := s.Export(ctx, schema)
-		check(t, err)
-		equal(t, "content", got, sample())
+		equal(t, "content", must(s.Export(ctx, schema))(t), sample())
 	}
-	data, err := json.Marshal(sample())
-	check(t, err)
+	data := must(json.Marshal(sample()))(t)
 	var decoded record.Content
 	check(t, json.Unmarshal(data, &decoded))
 	check(t, s.Import(ctx, schema, decoded))
-	again, err := s.Export(ctx, schema)
-	check(t, err)
-	got, err := json.Marshal(again)
-	check(t, err)
-	equal(t, "content by way of JSON", string(got), string(data))
+	again := must(s.Export(ctx, schema))(t)
+	equal(t, "content by way of JSON", string(must(json.Marshal(again))(t)), string(data))
 
 	single(t, s, again)
 	id := save(t, s, schema, record.Diagram{Title: "next", Objects: record.Objects{Lines: drawing(3, "a")}})
@@ -72,22 +65,14 @@ func importExport(t *testing.T, s record.Store) {
 // single reads the sections of a content one by one.
 func single(t *testing.T, s record.Store, want record.Content) {
 	ctx := t.Context()
-	variables, err := s.Variables(ctx, schema)
-	check(t, err)
-	equal(t, "variables", variables, want.Variables)
-	menus, err := s.Menus(ctx, schema)
-	check(t, err)
-	equal(t, "menus", menus, want.Menus)
-	config, err := s.NotifyConfig(ctx, schema)
-	check(t, err)
-	equal(t, "notification configuration", config, want.Notifications)
-	charts, err := s.Charts(ctx, schema)
-	check(t, err)
-	equal(t, "charts", charts, want.Charts)
+	equal(t, "variables", must(s.Variables(ctx, schema))(t), want.Variables)
+	equal(t, "menus", must(s.Menus(ctx, schema))(t), want.Menus)
+	equal(t, "notification configuration", must(s.NotifyConfig(ctx, schema))(t), want.Notifications)
+	equal(t, "charts", must(s.Charts(ctx, schema))(t), want.Charts)
 	equal(t, "variable of a line", read(t, s, schema, 1).Lines[0].Variable.Name, "Suma")
 }
 
-// importOrder imports variables and charts in several goes.
+// importOrder imports variables and charts in several calls.
 func importOrder(t *testing.T, s record.Store) {
 	makeTenant(t, s, schema)
 	for _, c := range []struct{ keys, want string }{
@@ -95,13 +80,12 @@ func importOrder(t *testing.T, s record.Store) {
 	} {
 		var content record.Content
 		for _, key := range c.keys {
-			id := record.TextID(string(key))
+			id := record.ID{Text: string(key)}
 			content.Variables = append(content.Variables, record.Variable{ID: id, Name: c.keys, VarsTs: raw(`{}`)})
 			content.Charts = append(content.Charts, record.Chart{ID: id, JSON: raw(`{"id":%q}`, id)})
 		}
 		check(t, s.Import(t.Context(), schema, content))
-		got, err := s.Export(t.Context(), schema)
-		check(t, err)
+		got := must(s.Export(t.Context(), schema))(t)
 		var variables, charts string
 		for _, v := range got.Variables {
 			variables += v.ID.Text
@@ -124,8 +108,7 @@ func importMerges(t *testing.T, s record.Store) {
 		Menus:         []record.Menu{{ID: 2, Name: "two"}, {ID: 3, Name: "three"}},
 		Notifications: record.NotifyConfig{"sensor": {"x": {"v": {{ID: 9}}, "w": {}}}},
 	}))
-	got, err := s.Export(ctx, schema)
-	check(t, err)
+	got := must(s.Export(ctx, schema))(t)
 	want := sample()
 	want.Diagrams[0] = record.Diagram{ID: 1, Title: "less", Objects: record.Objects{Lines: []record.Object{{ID: 4, Members: raw(`{}`)}}}}
 	want.Menus = []record.Menu{want.Menus[0], {ID: 2, Name: "two"}, {ID: 3, Name: "three"}}
@@ -138,7 +121,7 @@ func importInvalid(t *testing.T, s record.Store) {
 	check(t, s.Import(t.Context(), schema, sample()))
 	for name, change := range map[string]func(c *record.Content){
 		"VariableWithoutID":   func(c *record.Content) { c.Variables[1].ID = record.ID{} },
-		"VariableTwice":       func(c *record.Content) { c.Variables[1].ID = record.TextID("9") },
+		"VariableTwice":       func(c *record.Content) { c.Variables[1].ID = record.ID{Text: "9"} },
 		"VariableNUL":         func(c *record.Content) { c.Variables[1].Name = "\x00" },
 		"VariableArray":       func(c *record.Content) { c.Variables[1].VarsTs = raw(`[]`) },
 		"VariableNoVarsTs":    func(c *record.Content) { c.Variables[1].VarsTs = nil },
@@ -157,7 +140,7 @@ func importInvalid(t *testing.T, s record.Store) {
 		"PermissionTwice":     func(c *record.Content) { c.Permissions[1].ID = 1 },
 		"NotificationNUL":     func(c *record.Content) { c.Notifications["a\x00"] = c.Notifications["sensor"] },
 		"ChartWithoutID":      func(c *record.Content) { c.Charts[1].ID = record.ID{} },
-		"ChartTwice":          func(c *record.Content) { c.Charts[1].ID = record.TextID("3") },
+		"ChartTwice":          func(c *record.Content) { c.Charts[1].ID = record.ID{Text: "3"} },
 		"ChartNoObject":       func(c *record.Content) { c.Charts[1].JSON = raw(`"a"`) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -168,9 +151,7 @@ func importInvalid(t *testing.T, s record.Store) {
 			c.Variables[0].Name = "changed"
 			change(&c)
 			demand(t, s.Import(t.Context(), schema, c), record.ErrInvalid, "import")
-			got, err := s.Export(t.Context(), schema)
-			check(t, err)
-			equal(t, "what stands", got, sample())
+			equal(t, "what stands", must(s.Export(t.Context(), schema))(t), sample())
 		})
 	}
 }
@@ -182,13 +163,8 @@ func importConflict(t *testing.T, s record.Store) {
 		Menus:    []record.Menu{{ID: 1, Name: "changed"}},
 		Diagrams: []record.Diagram{{ID: 7, Objects: record.Objects{Lines: []record.Object{{ID: 99}, {ID: 4}}}}},
 	}
-	err := s.Import(t.Context(), schema, c)
-	if conflict := (*record.ConflictError)(nil); !errors.As(err, &conflict) || conflict.Object != (record.Ref{Kind: record.Line, ID: 4}) {
-		t.Fatalf("the error is %v, want a conflict about line 4", err)
-	}
-	got, err := s.Export(t.Context(), schema)
-	check(t, err)
-	equal(t, "what stands", got, sample())
+	conflict(t, s.Import(t.Context(), schema, c), record.Line, 4)
+	equal(t, "what stands", must(s.Export(t.Context(), schema))(t), sample())
 }
 
 // importMoves moves an object between two diagrams, and exchanges others.
@@ -200,9 +176,7 @@ func importMoves(t *testing.T, s record.Store) {
 	slices.Reverse(c.Diagrams)
 	check(t, s.Import(t.Context(), schema, c))
 	slices.Reverse(c.Diagrams)
-	got, err := s.Export(t.Context(), schema)
-	check(t, err)
-	equal(t, "content", got, c)
+	equal(t, "content", must(s.Export(t.Context(), schema))(t), c)
 }
 
 func variablesByField(t *testing.T, s record.Store) {
@@ -210,9 +184,9 @@ func variablesByField(t *testing.T, s record.Store) {
 	makeTenant(t, s, schema)
 	check(t, s.Import(ctx, schema, sample()))
 	check(t, s.Import(ctx, schema, record.Content{Variables: []record.Variable{
-		{ID: record.TextID("one"), VarsTs: raw(`{"measurement":"twice","field":"f"}`)},
-		{ID: record.TextID("two"), VarsTs: raw(`{"measurement":"twice","field":"f"}`)},
-		{ID: record.TextID("odd"), VarsTs: raw(`{"measurement":{"calc_field":"c","measure":"m"},"field":"f"}`)},
+		{ID: record.ID{Text: "one"}, VarsTs: raw(`{"measurement":"twice","field":"f"}`)},
+		{ID: record.ID{Text: "two"}, VarsTs: raw(`{"measurement":"twice","field":"f"}`)},
+		{ID: record.ID{Text: "odd"}, VarsTs: raw(`{"measurement":{"calc_field":"c","measure":"m"},"field":"f"}`)},
 	}}))
 	f := func(m, f string) record.Field { return record.Field{Measurement: m, Field: f} }
 	got, err := s.VariablesByField(ctx, schema, []record.Field{
@@ -220,11 +194,9 @@ func variablesByField(t *testing.T, s record.Store) {
 	})
 	check(t, err)
 	equal(t, "ids", got, map[record.Field]record.ID{
-		f("p 1", "p"): record.TextID("z última"), f("n", "n"): record.IntegerID(10), f("g", "g"): {Text: "123456789012345678901234567890", Integer: true},
+		f("p 1", "p"): {Text: "z última"}, f("n", "n"): {Text: "10", Integer: true}, f("g", "g"): {Text: "123456789012345678901234567890", Integer: true},
 	})
-	got, err = s.VariablesByField(ctx, schema, nil)
-	check(t, err)
-	equal(t, "ids of nothing", len(got), 0)
+	equal(t, "ids of nothing", len(must(s.VariablesByField(ctx, schema, nil))(t)), 0)
 }
 
 func permissions(t *testing.T, s record.Store) {
@@ -238,9 +210,7 @@ func permissions(t *testing.T, s record.Store) {
 	}{
 		{1, 3, all[:2]}, {0, 3, all[:1]}, {2, 0, all[2:]}, {0, 0, nil}, {3, 1, nil}, {-1, -1, nil},
 	} {
-		got, err := s.Permissions(ctx, schema, c.user, c.profile)
-		check(t, err)
-		equal(t, "permissions", got, c.want)
+		equal(t, "permissions", must(s.Permissions(ctx, schema, c.user, c.profile))(t), c.want)
 	}
 }
 
@@ -248,10 +218,6 @@ func permissions(t *testing.T, s record.Store) {
 func empty(t *testing.T, s record.Store) {
 	makeTenant(t, s, schema)
 	check(t, s.Import(t.Context(), schema, record.Content{}))
-	c, err := s.Export(t.Context(), schema)
-	check(t, err)
-	equal(t, "content", c, record.Content{Notifications: record.NotifyConfig{}})
-	permissions, err := s.Permissions(t.Context(), schema, 1, 1)
-	check(t, err)
-	equal(t, "permissions", len(permissions), 0)
+	equal(t, "content", must(s.Export(t.Context(), schema))(t), record.Content{Notifications: record.NotifyConfig{}})
+	equal(t, "permissions", len(must(s.Permissions(t.Context(), schema, 1, 1))(t)), 0)
 }

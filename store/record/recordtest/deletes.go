@@ -12,8 +12,7 @@ func deleteTenant(t *testing.T, s record.Store) {
 	ctx := t.Context()
 	makeTenant(t, s, schema)
 	makeTenant(t, s, "other")
-	before, err := s.CreateUser(ctx, schema, record.User{Email: "a@b"})
-	check(t, err)
+	before := must(s.CreateUser(ctx, schema, record.User{Email: "a@b"}))(t)
 	check(t, s.Import(ctx, schema, sample()))
 	check(t, s.Import(ctx, "other", sample()))
 	check(t, s.Audit(ctx, record.Audit{Schema: schema, Action: "login"}))
@@ -22,24 +21,14 @@ func deleteTenant(t *testing.T, s record.Store) {
 	demand(t, s.DeleteTenant(ctx, schema), record.ErrNotFound, "delete a tenant again")
 	demand(t, s.DeleteTenant(ctx, "information"), record.ErrNotFound, "delete a schema that is no tenant's")
 	demand(t, s.DeleteTenant(ctx, `x"; --`), record.ErrName, "delete a tenant with a hostile name")
-	_, err = s.User(ctx, schema, "a@b")
-	demand(t, err, record.ErrNotFound, "a user of a deleted tenant")
-	tenants, err := s.Tenants(ctx)
-	check(t, err)
-	equal(t, "tenants", tenants, []record.Tenant{{Schema: "other", TsName: "ts_other"}})
-	rows, err := s.LastAudits(ctx, schema, 10)
-	check(t, err)
-	equal(t, "audit rows", len(rows), 1)
-	got, err := s.Export(ctx, "other")
-	check(t, err)
-	equal(t, "the other tenant", got, sample())
+	demand(t, errorOf(s.User(ctx, schema, "a@b")), record.ErrNotFound, "a user of a deleted tenant")
+	equal(t, "tenants", must(s.Tenants(ctx))(t), []record.Tenant{{Schema: "other", TsName: "ts_other"}})
+	equal(t, "audit rows", len(must(s.LastAudits(ctx, schema, 10))(t)), 1)
+	equal(t, "the other tenant", must(s.Export(ctx, "other"))(t), sample())
 
 	makeTenant(t, s, schema)
-	again, err := s.Export(ctx, schema)
-	check(t, err)
-	equal(t, "the new tenant", again, record.Content{Notifications: record.NotifyConfig{}})
-	after, err := s.CreateUser(ctx, schema, record.User{Email: "a@b"})
-	check(t, err)
+	equal(t, "the new tenant", must(s.Export(ctx, schema))(t), record.Content{Notifications: record.NotifyConfig{}})
+	after := must(s.CreateUser(ctx, schema, record.User{Email: "a@b"}))(t)
 	if after.ID == before.ID && after.TokenVersion == before.TokenVersion {
 		t.Errorf("the user %d of the new tenant has the token version of the old one's", after.ID)
 	}
@@ -51,14 +40,10 @@ func TenantDeletedElsewhere(t *testing.T, s, other record.Store) {
 	ctx := t.Context()
 	makeTenant(t, s, schema)
 	check(t, s.Import(ctx, schema, sample()))
-	if _, err := other.Variables(ctx, schema); err != nil {
-		t.Fatal(err)
-	}
+	must(other.Variables(ctx, schema))(t)
 	check(t, s.DeleteTenant(ctx, schema))
-	_, err := other.Variables(ctx, schema)
-	demand(t, err, record.ErrNotFound, "variables of a tenant that another store deleted")
-	_, err = other.SaveDiagram(ctx, schema, record.Diagram{}, record.Deleted{})
-	demand(t, err, record.ErrNotFound, "a save for it")
+	demand(t, errorOf(other.Variables(ctx, schema)), record.ErrNotFound, "variables of a tenant that another store deleted")
+	demand(t, errorOf(other.SaveDiagram(ctx, schema, record.Diagram{}, record.Deleted{})), record.ErrNotFound, "a save for it")
 	demand(t, other.DeleteTenant(ctx, schema), record.ErrNotFound, "delete it again")
 	makeTenant(t, s, schema)
 	save(t, other, schema, record.Diagram{Title: "new"})
@@ -68,26 +53,19 @@ func TenantDeletedElsewhere(t *testing.T, s, other record.Store) {
 func deleteUser(t *testing.T, s record.Store) {
 	ctx := t.Context()
 	makeTenant(t, s, schema)
-	first, err := s.CreateUser(ctx, schema, record.User{Email: "first@b"})
-	check(t, err)
-	second, err := s.CreateUser(ctx, schema, record.User{Email: "Ñ@b"})
-	check(t, err)
+	first := must(s.CreateUser(ctx, schema, record.User{Email: "first@b"}))(t)
+	second := must(s.CreateUser(ctx, schema, record.User{Email: "Ñ@b"}))(t)
 	check(t, s.Import(ctx, schema, sample())) // with permissions of both
 	check(t, s.DeleteUser(ctx, schema, "ñ@B"))
 	for _, email := range []string{"ñ@b", "nobody@b", "", "a\x00", "\xff"} {
 		demand(t, s.DeleteUser(ctx, schema, email), record.ErrNotFound, "delete a user who is not there")
 	}
 	demand(t, s.DeleteUser(ctx, "nobody", "first@b"), record.ErrNotFound, "delete a user of no tenant")
-	list, err := s.Users(ctx, schema)
-	check(t, err)
-	equal(t, "users", list, []record.User{first})
+	equal(t, "users", must(s.Users(ctx, schema))(t), []record.User{first})
 	for user, want := range map[int64]int{first.ID: 1, second.ID: 0} {
-		rows, err := s.Permissions(ctx, schema, user, 0)
-		check(t, err)
-		equal(t, "permissions", len(rows), want)
+		equal(t, "permissions", len(must(s.Permissions(ctx, schema, user, 0))(t)), want)
 	}
-	next, err := s.CreateUser(ctx, schema, record.User{Email: "ñ@b"})
-	check(t, err)
+	next := must(s.CreateUser(ctx, schema, record.User{Email: "ñ@b"}))(t)
 	if next.ID <= second.ID {
 		t.Errorf("after the user %d was deleted the next one is %d", second.ID, next.ID)
 	}
@@ -102,16 +80,10 @@ func deleteDiagram(t *testing.T, s record.Store) {
 	check(t, s.DeleteDiagram(ctx, schema, id))
 	demand(t, s.DeleteDiagram(ctx, schema, id), record.ErrNotFound, "delete a diagram again")
 	demand(t, s.DeleteDiagram(ctx, schema, -1), record.ErrNotFound, "delete no diagram")
-	_, err := s.SaveDiagram(ctx, schema, record.Diagram{ID: id, Version: 2}, record.Deleted{})
-	demand(t, err, record.ErrNotFound, "save a diagram that was deleted")
-	_, err = s.DiagramState(ctx, schema, id, 1)
-	demand(t, err, record.ErrNotFound, "an earlier state of it")
-	got, err := s.Export(ctx, schema)
-	check(t, err)
-	equal(t, "content", got, sample())
-	states, err := s.DiagramStates(ctx, schema)
-	check(t, err)
-	equal(t, "states", len(states), len(sample().Diagrams))
+	demand(t, errorOf(s.SaveDiagram(ctx, schema, record.Diagram{ID: id, Version: 2}, record.Deleted{})), record.ErrNotFound, "save a diagram that was deleted")
+	demand(t, errorOf(s.DiagramState(ctx, schema, id, 1)), record.ErrNotFound, "an earlier state of it")
+	equal(t, "content", must(s.Export(ctx, schema))(t), sample())
+	equal(t, "states", len(must(s.DiagramStates(ctx, schema))(t)), len(sample().Diagrams))
 	if next := save(t, s, schema, record.Diagram{Title: "c"}); next <= id {
 		t.Errorf("after the diagram %d was deleted the next one is %d", id, next)
 	}
@@ -132,12 +104,9 @@ func deleteVariableAndMenu(t *testing.T, s record.Store) {
 	variables := want.Variables
 	want.Variables = []record.Variable{variables[1], variables[3]}
 	want.Menus, want.Permissions = want.Menus[1:], want.Permissions[2:]
-	got, err := s.Export(ctx, schema)
-	check(t, err)
-	equal(t, "content", got, want)
+	equal(t, "content", must(s.Export(ctx, schema))(t), want)
 	check(t, s.Import(ctx, schema, record.Content{Variables: variables[2:3]}))
-	d, err := s.Diagram(ctx, schema, 1)
-	check(t, err)
+	d := must(s.Diagram(ctx, schema, 1))(t)
 	if bound := d.Lines[0].Variable; bound == nil || bound.Name != "Suma" || d.Lines[1].Variable != nil {
 		t.Errorf("the lines are bound to %v and %v", bound, d.Lines[1].Variable)
 	}
@@ -154,11 +123,10 @@ func deleteWhileSaving(t *testing.T, s record.Store) {
 		id := save(t, s, schema, record.Diagram{Title: "a"})
 		uses := []func() error{
 			func() error {
-				_, err := s.SaveDiagram(ctx, schema, record.Diagram{ID: id, Objects: record.Objects{Lines: drawing(20, "a")}}, record.Deleted{})
-				return err
+				return errorOf(s.SaveDiagram(ctx, schema, record.Diagram{ID: id, Objects: record.Objects{Lines: drawing(20, "a")}}, record.Deleted{}))
 			},
-			func() error { _, err := s.Diagram(ctx, schema, id); return err },
-			func() error { _, err := s.Export(ctx, schema); return err },
+			func() error { return errorOf(s.Diagram(ctx, schema, id)) },
+			func() error { return errorOf(s.Export(ctx, schema)) },
 			func() error { return s.Import(ctx, schema, sample()) },
 			func() error { return s.DeleteMenu(ctx, schema, 1) },
 			func() error { return s.DeleteUser(ctx, schema, "a@b") },
@@ -167,7 +135,7 @@ func deleteWhileSaving(t *testing.T, s record.Store) {
 			func() error { return s.DeleteDiagram(ctx, schema, id) },
 			func() error { return s.DeleteTenant(ctx, schema) },
 		} {
-			for _, err := range race(others+1, func(i int) error {
+			raceAll(t, others+1, func(i int) error {
 				if i == others/2 {
 					return remove()
 				}
@@ -177,11 +145,8 @@ func deleteWhileSaving(t *testing.T, s record.Store) {
 					}
 				}
 				return nil
-			}) {
-				check(t, err)
-			}
-			_, err := s.Diagram(ctx, schema, id)
-			demand(t, err, record.ErrNotFound, "a deleted diagram")
+			})
+			demand(t, errorOf(s.Diagram(ctx, schema, id)), record.ErrNotFound, "a deleted diagram")
 		}
 	}
 }

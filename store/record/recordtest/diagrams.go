@@ -52,9 +52,7 @@ func saveAgain(t *testing.T, s record.Store) {
 	change := record.Diagram{ID: id, Title: "two", Status: 5, Objects: record.Objects{Lines: drawing(2, "b")}}
 	change.Lines[0].ID = lines[1]
 	deleted := record.Deleted{Lines: []int64{lines[0], 1 << 40}, Images: []int64{1, 2}, Polylines: []int64{d.Texts[0].ID}}
-	got, err := s.SaveDiagram(t.Context(), schema, change, deleted)
-	check(t, err)
-	equal(t, "id", got.Diagram, id)
+	equal(t, "id", must(s.SaveDiagram(t.Context(), schema, change, deleted))(t).Diagram, id)
 
 	d = read(t, s, schema, id)
 	if d.Title != "two" || d.Status != 5 || d.Members != nil || len(d.Texts) != 1 {
@@ -72,16 +70,12 @@ func saveUnknown(t *testing.T, s record.Store) {
 	makeTenant(t, s, schema)
 	save(t, s, schema, record.Diagram{Title: "one"})
 	for _, id := range []int64{2, 12345, math.MaxInt64} {
-		_, err := s.Diagram(t.Context(), schema, id)
-		demand(t, err, record.ErrNotFound, "read")
-		_, err = s.SaveDiagram(t.Context(), schema, record.Diagram{ID: id, Objects: record.Objects{Lines: drawing(1, "x")}}, record.Deleted{})
-		demand(t, err, record.ErrNotFound, "save")
-		_, err = s.Diagram(t.Context(), schema, id)
-		demand(t, err, record.ErrNotFound, "read again")
+		demand(t, errorOf(s.Diagram(t.Context(), schema, id)), record.ErrNotFound, "read")
+		demand(t, errorOf(s.SaveDiagram(t.Context(), schema, record.Diagram{ID: id, Objects: record.Objects{Lines: drawing(1, "x")}}, record.Deleted{})), record.ErrNotFound, "save")
+		demand(t, errorOf(s.Diagram(t.Context(), schema, id)), record.ErrNotFound, "read again")
 	}
 	for _, id := range []int64{0, -1, math.MinInt64} {
-		_, err := s.Diagram(t.Context(), schema, id)
-		demand(t, err, record.ErrNotFound, "read")
+		demand(t, errorOf(s.Diagram(t.Context(), schema, id)), record.ErrNotFound, "read")
 	}
 }
 
@@ -112,8 +106,7 @@ func saveInvalid(t *testing.T, s record.Store) {
 		"TwiceDeleted":     {d: lines(record.Object{ID: 5}), deleted: record.Deleted{Lines: []int64{5}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := s.SaveDiagram(t.Context(), schema, c.d, c.deleted)
-			demand(t, err, record.ErrInvalid, "save")
+			demand(t, errorOf(s.SaveDiagram(t.Context(), schema, c.d, c.deleted)), record.ErrInvalid, "save")
 			equal(t, "what stands", read(t, s, schema, 1), record.Diagram{ID: 1, Title: "good"})
 		})
 	}
@@ -126,17 +119,8 @@ func saveForeignObjects(t *testing.T, s record.Store) {
 	before, other := read(t, s, schema, mine), read(t, s, schema, theirs)
 	for kind, foreign := range other.All() {
 		d := record.Diagram{ID: mine, Title: "stolen", Objects: record.Objects{Lines: drawing(2, "new")}}
-		var deleted record.Deleted
-		switch kind {
-		case record.Line:
-			deleted.Lines = []int64{before.Lines[0].ID, foreign.ID}
-		case record.Image:
-			deleted.Images = []int64{foreign.ID}
-		case record.Text:
-			deleted.Texts = []int64{foreign.ID}
-		default:
-			deleted.Polylines = []int64{foreign.ID}
-		}
+		deleted := record.Deleted{Lines: []int64{before.Lines[0].ID}}
+		deleted.Add(kind, foreign.ID)
 		_, err := s.SaveDiagram(t.Context(), schema, d, deleted)
 		conflict(t, err, kind, foreign.ID)
 
@@ -149,9 +133,7 @@ func saveForeignObjects(t *testing.T, s record.Store) {
 	}
 	equal(t, "the other diagram", read(t, s, schema, theirs), other)
 	equal(t, "the diagram", read(t, s, schema, mine), before)
-	c, err := s.Export(t.Context(), schema)
-	check(t, err)
-	equal(t, "number of diagrams", len(c.Diagrams), 2)
+	equal(t, "number of diagrams", len(must(s.Export(t.Context(), schema))(t).Diagrams), 2)
 }
 
 func conflict(t *testing.T, err error, kind record.Kind, id int64) {
@@ -162,7 +144,7 @@ func conflict(t *testing.T, err error, kind record.Kind, id int64) {
 	}
 }
 
-// saveChosenIDs lets the client choose ids that the store is going to hand out.
+// saveChosenIDs lets the client choose ids that the store would assign next.
 func saveChosenIDs(t *testing.T, s record.Store) {
 	makeTenant(t, s, schema)
 	var chosen []record.Object
@@ -178,7 +160,7 @@ func saveChosenIDs(t *testing.T, s record.Store) {
 	equal(t, "lines then", marks(t, read(t, s, schema, one)), map[string]int{"chosen": len(chosen), "more": 3})
 }
 
-// members are objects as no struct would keep them.
+// members saves JSON that a struct would not preserve.
 func members(t *testing.T, s record.Store) {
 	makeTenant(t, s, schema)
 	for name, text := range map[string]string{
@@ -218,8 +200,8 @@ func boundVariables(t *testing.T, s record.Store) {
 	makeTenant(t, s, schema)
 	unit := "m³/h"
 	check(t, s.Import(t.Context(), schema, record.Content{Variables: []record.Variable{
-		{ID: record.IntegerID(7), Name: "Caudal", Unit: &unit, Type: "number", VarsTs: raw(`{"measurement":"m","field":"f"}`)},
-		{ID: record.TextID("bomba 1"), Name: "Bomba", Type: "number", VarsTs: raw(`{"k 1":{"calc_field":"c","measure":"m"}}`)},
+		{ID: record.ID{Text: "7", Integer: true}, Name: "Caudal", Unit: &unit, Type: "number", VarsTs: raw(`{"measurement":"m","field":"f"}`)},
+		{ID: record.ID{Text: "bomba 1"}, Name: "Bomba", Type: "number", VarsTs: raw(`{"k 1":{"calc_field":"c","measure":"m"}}`)},
 	}}))
 	flow := &record.Bound{Name: "Caudal", Unit: &unit, VarsTs: raw(`{"measurement":"m","field":"f"}`)}
 	pump := &record.Bound{Name: "Bomba", VarsTs: raw(`{"k 1":{"calc_field":"c","measure":"m"}}`)}
@@ -252,7 +234,6 @@ func manyLines(t *testing.T, s record.Store) {
 	for i := range d.Lines {
 		d.Lines[i].Members = raw(`{"mark":"b"}`)
 	}
-	_, err := s.SaveDiagram(t.Context(), schema, record.Diagram{ID: id, Objects: record.Objects{Lines: d.Lines[:n/2]}}, record.Deleted{Lines: ids(d.Lines[n/2:])})
-	check(t, err)
+	must(s.SaveDiagram(t.Context(), schema, record.Diagram{ID: id, Objects: record.Objects{Lines: d.Lines[:n/2]}}, record.Deleted{Lines: ids(d.Lines[n/2:])}))(t)
 	equal(t, "marks then", marks(t, read(t, s, schema, id)), map[string]int{"b": n / 2})
 }

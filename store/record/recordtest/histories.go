@@ -11,35 +11,20 @@ import (
 func histories(t *testing.T, s record.Store) {
 	seen := func(channel string) record.Seen {
 		t.Helper()
-		found, err := s.Seen(t.Context(), channel)
-		check(t, err)
-		return found
+		return must(s.Seen(t.Context(), channel))(t)
 	}
 	equal(t, "what nobody has seen", seen("stable"), record.Seen{})
-	// Of many that see it first, and of many that see it go on, one is recorded.
+	// Of many that see the first end at once, and of many that see a later one, one is
+	// recorded.
 	before := record.Seen{}
 	for _, sequence := range []int64{1, 7} {
-		won := make([]bool, 16)
-		for _, err := range race(len(won), func(i int) (err error) {
-			won[i], err = s.See(t.Context(), "stable", before, record.Seen{Sequence: sequence, Hash: fmt.Sprint("by ", i)})
-			return err
-		}) {
-			check(t, err)
-		}
-		winners := 0
-		for i := range won {
-			if won[i] {
-				before, winners = record.Seen{Sequence: sequence, Hash: fmt.Sprint("by ", i)}, winners+1
-			}
-		}
-		equal(t, "winners", winners, 1)
+		end := func(by int) record.Seen { return record.Seen{Sequence: sequence, Hash: fmt.Sprint("by ", by)} }
+		before = end(winner(t, 16, func(i int) (bool, error) { return s.See(t.Context(), "stable", before, end(i)) }))
 		equal(t, "the end of the log", seen("stable"), before)
 	}
 	// It may go back; another channel has its own.
 	back := record.Seen{Sequence: 2, Hash: strings.Repeat("a", 64)}
-	replaced, err := s.See(t.Context(), "stable", before, back)
-	check(t, err)
-	equal(t, "it goes back", replaced, true)
+	equal(t, "it goes back", must(s.See(t.Context(), "stable", before, back))(t), true)
 	for _, old := range []record.Seen{{}, before, {Sequence: 2, Hash: "a"}, {Sequence: 3, Hash: back.Hash}} {
 		if replaced, err := s.See(t.Context(), "stable", old, before); replaced || err != nil {
 			t.Errorf("%v was replaced: %t, %v", old, replaced, err)
@@ -51,8 +36,7 @@ func histories(t *testing.T, s record.Store) {
 	equal(t, "the end of the log", seen("stable"), back)
 	equal(t, "that of another", seen("beta"), record.Seen{})
 	for channel, s1 := range map[string]record.Seen{"a\x00": back, "\xff": back, "a": {}, "b": {Sequence: 1}, "c": {Sequence: -1, Hash: "a"}, "d": {Sequence: 1, Hash: strings.Repeat("a", 65)}, "e": {Sequence: 1, Hash: "\x00"}} {
-		_, err := s.See(t.Context(), channel, record.Seen{}, s1)
-		demand(t, err, record.ErrInvalid, channel)
+		demand(t, errorOf(s.See(t.Context(), channel, record.Seen{}, s1)), record.ErrInvalid, channel)
 	}
 	equal(t, "of a name that can't be stored", seen("\xff"), record.Seen{})
 	manifests(t, s, back)
@@ -62,9 +46,7 @@ func histories(t *testing.T, s record.Store) {
 func manifests(t *testing.T, s record.Store, end record.Seen) {
 	wants := func(what string, manifest int64) {
 		t.Helper()
-		found, err := s.Seen(t.Context(), "stable")
-		check(t, err)
-		equal(t, what, found.Manifest, manifest)
+		equal(t, what, must(s.Seen(t.Context(), "stable"))(t).Manifest, manifest)
 	}
 	lies := func(manifest int64) {
 		t.Helper()
@@ -72,9 +54,7 @@ func manifests(t *testing.T, s record.Store, end record.Seen) {
 	}
 	lies(3)
 	wants("that of an entry behind the end", 0)
-	for _, err := range race(16, func(i int) error { return s.SeeManifest(t.Context(), "stable", int64(1+i%2)) }) {
-		check(t, err)
-	}
+	raceAll(t, 16, func(i int) error { return s.SeeManifest(t.Context(), "stable", int64(1+i%2)) })
 	wants("the newest that anybody saw", 2)
 	lies(1)
 	wants("after an older one", 2)
@@ -83,15 +63,11 @@ func manifests(t *testing.T, s record.Store, end record.Seen) {
 		old, seen record.Seen
 		manifest  int64
 	}{{end, further, 2}, {further, end, 2}, {end, record.Seen{Sequence: 1, Hash: "back"}, 1}} {
-		replaced, err := s.See(t.Context(), "stable", step.old, step.seen)
-		check(t, err)
-		equal(t, "the end moves", replaced, true)
+		equal(t, "the end moves", must(s.See(t.Context(), "stable", step.old, step.seen))(t), true)
 		wants("then", step.manifest)
 	}
 	check(t, s.SeeManifest(t.Context(), "beta", 1))
-	found, err := s.Seen(t.Context(), "beta")
-	check(t, err)
-	equal(t, "that of a log that nobody saw", found, record.Seen{})
+	equal(t, "that of a log that nobody saw", must(s.Seen(t.Context(), "beta"))(t), record.Seen{})
 	for log, entry := range map[string]int64{"a\x00": 1, "\xff": 1, "a": 0, "b": -1} {
 		demand(t, s.SeeManifest(t.Context(), log, entry), record.ErrInvalid, log)
 	}

@@ -38,7 +38,7 @@ func installed(list ...record.Installed) record.Sightings {
 	return record.Sightings{Installed: list}
 }
 
-// has is what a client has, at some microseconds after noon.
+// has returns the version of a client, at some microseconds after noon.
 func has(channel string, c int, version, cohort string, micros int) record.Installed {
 	return record.Installed{Channel: channel, Client: client(c), Version: version, Target: target, Cohort: cohort, Seen: moment(micros)}
 }
@@ -49,17 +49,13 @@ func counted(version, target, cohort string, n int) record.ClientCount {
 
 func clients(t testing.TB, s record.Store, channel string, since time.Time) []record.ClientCount {
 	t.Helper()
-	list, err := s.Clients(t.Context(), channel, since)
-	check(t, err)
-	return list
+	return must(s.Clients(t.Context(), channel, since))(t)
 }
 
 // progress counts the tries of a release.
 func progress(t testing.TB, s record.Store, channel, version string) record.Progress {
 	t.Helper()
-	p, err := s.Progress(t.Context(), channel, version)
-	check(t, err)
-	return p
+	return must(s.Progress(t.Context(), channel, version))(t)
 }
 
 func clientCounts(t *testing.T, s record.Store) {
@@ -130,7 +126,7 @@ func clientTargets(t *testing.T, s record.Store) {
 	equal(t, "reported later", clients(t, s, stable, time.Time{}), []record.ClientCount{counted("1", target, "", 1)})
 }
 
-// notOffered tells of releases that nobody was offered.
+// notOffered reports on releases that were not offered.
 func notOffered(t *testing.T, s record.Store) {
 	all := func(version string) record.Try {
 		return record.Try{Channel: stable, Client: client(1), Version: version, Installed: moment(2), Running: moment(3), Failed: moment(4), Crashed: moment(5)}
@@ -214,10 +210,8 @@ func installsCancelled(t *testing.T, s record.Store) {
 	defer cancel()
 	for ctx, kind := range map[context.Context]error{ctx: context.Canceled, past: record.ErrUnavailable} {
 		demand(t, s.Sight(ctx, crowd(1, 2)), kind, "Sight")
-		_, err := s.Clients(ctx, stable, time.Time{})
-		demand(t, err, kind, "Clients")
-		_, err = s.Progress(ctx, stable, "2")
-		demand(t, err, kind, "Progress")
+		demand(t, errorOf(s.Clients(ctx, stable, time.Time{})), kind, "Clients")
+		demand(t, errorOf(s.Progress(ctx, stable, "2")), kind, "Progress")
 		n, err := s.ForgetClients(ctx, moment(1000))
 		demand(t, err, kind, "ForgetClients")
 		equal(t, "rows", n, int64(0))

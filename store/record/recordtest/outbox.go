@@ -23,27 +23,22 @@ func queue(t *testing.T, s record.Store, channel string, upTo uint64, messages .
 
 func told(t *testing.T, s record.Store) record.Told {
 	t.Helper()
-	all, err := s.Told(t.Context(), moment(99))
-	check(t, err)
-	return all
+	return must(s.Told(t.Context(), moment(99)))(t)
 }
 
 // claim returns the IDs of claimed messages.
 func claim(t *testing.T, s record.Store, now, again, limit int) (ids []string) {
 	t.Helper()
-	all, err := s.Claim(t.Context(), moment(now), moment(again), limit)
-	check(t, err)
+	all := must(s.Claim(t.Context(), moment(now), moment(again), limit))(t)
 	for _, m := range all {
 		ids = append(ids, m.ID)
 	}
 	return ids
 }
 
-// outbox follows messages until somebody has them.
+// outbox follows messages until they are delivered.
 func outbox(t *testing.T, s record.Store) {
-	begun, err := s.Told(t.Context(), moment(5))
-	check(t, err)
-	equal(t, "what was told at first", begun, record.Told{Begin: moment(5), Moves: map[string]uint64{}})
+	equal(t, "what was told at first", must(s.Told(t.Context(), moment(5)))(t), record.Told{Begin: moment(5), Moves: map[string]uint64{}})
 	queue(t, s, stable, 2, message("b", 11), message("a", 10))
 	queue(t, s, stable, 1, message("a", 10))   // by a server that is behind
 	queue(t, s, beta, 1<<40, message("c", 12)) //
@@ -59,8 +54,7 @@ func outbox(t *testing.T, s record.Store) {
 	check(t, s.Settle(t.Context(), "nobody", moment(25)))
 	check(t, s.Settle(t.Context(), "a\x00", moment(25)))
 	equal(t, "the one that is to be sent again", claim(t, s, 25, 40, 9), []string{"b"})
-	again, err := s.Claim(t.Context(), moment(30), moment(50), 9) // of those who claimed them nobody was heard
-	check(t, err)
+	again := must(s.Claim(t.Context(), moment(30), moment(50), 9))(t) // nobody was heard of since the claims
 	want := []record.Message{message("alarm", 1), message("c", 12)}
 	want[0].Tries, want[1].Tries = 2, 2
 	equal(t, "those that nobody sent", again, want)
@@ -68,14 +62,12 @@ func outbox(t *testing.T, s record.Store) {
 	equal(t, "what waits", told(t, s).Waiting, 3)
 	equal(t, "what somebody has is not sent again", claim(t, s, 60, 70, 9), []string{"alarm", "b", "c"})
 
-	untaken, err := s.ForgetMessages(t.Context(), moment(12))
-	check(t, err)
-	equal(t, "forgotten messages that nobody has taken", untaken, 2)
+	equal(t, "forgotten messages that nobody has taken", must(s.ForgetMessages(t.Context(), moment(12)))(t), 2)
 	equal(t, "what is left", claim(t, s, 80, 90, 9), []string{"c"})
 	equal(t, "what is told in the end", told(t, s), record.Told{Begin: moment(5), Moves: map[string]uint64{stable: 2, beta: 1 << 40, "quiet": 3}, Waiting: 1})
 }
 
-// outboxInvalid: of a batch with a wrong message nothing is kept.
+// outboxInvalid: a batch with an invalid message is refused as a whole.
 func outboxInvalid(t *testing.T, s record.Store) {
 	right := message("right", 1)
 	for name, c := range map[string]struct {
@@ -91,25 +83,23 @@ func outboxInvalid(t *testing.T, s record.Store) {
 	} {
 		demand(t, s.Queue(t.Context(), c.channel, 3, []record.Message{right, c.message}), record.ErrInvalid, name)
 	}
-	_, err := s.Claim(t.Context(), moment(1), moment(2), 0)
-	demand(t, err, record.ErrInvalid, "Claim")
+	demand(t, errorOf(s.Claim(t.Context(), moment(1), moment(2), 0)), record.ErrInvalid, "Claim")
 	equal(t, "what was told", told(t, s), record.Told{Begin: moment(99), Moves: map[string]uint64{}})
 	hostile := record.Message{ID: `'; DROP TABLE outbox; --`, Made: moment(1), Body: []byte{0, 0xff, '\''}}
 	queue(t, s, `"; --`, 1, hostile)
-	all, err := s.Claim(t.Context(), moment(1), moment(2), 1)
-	check(t, err)
+	all := must(s.Claim(t.Context(), moment(1), moment(2), 1))(t)
 	hostile.Tries = 1
 	equal(t, "what was claimed", all, []record.Message{hostile})
 }
 
-// OutboxRace lets servers queue the same messages and send them at once: each message
-// is sent by one of them, in so far as none is late.
+// OutboxRace lets servers queue the same messages and send them at once: each message is sent
+// once, since no claim expires.
 func OutboxRace(t *testing.T, stores ...record.Store) {
 	t.Helper()
 	const messages = 60
 	var mu sync.Mutex
 	sent := map[string]int{}
-	for _, err := range race(sighters, func(i int) error {
+	raceAll(t, sighters, func(i int) error {
 		s := stores[i%len(stores)]
 		for n := range messages {
 			if err := s.Queue(t.Context(), stable, uint64(n+1), []record.Message{message(fmt.Sprint(n), n), message(fmt.Sprint((n+i)%messages), (n+i)%messages)}); err != nil {
@@ -129,9 +119,7 @@ func OutboxRace(t *testing.T, stores ...record.Store) {
 			}
 		}
 		return nil
-	}) {
-		check(t, err)
-	}
+	})
 	equal(t, "messages", len(sent), messages)
 	for id, n := range sent {
 		equal(t, "servers that sent "+id, n, 1)

@@ -12,14 +12,14 @@ import (
 	"tsmon/store/record"
 )
 
-// saversRace lets savers replace one set of lines, and add some of their own, at
-// once: the set must be of one saver, and nobody's additions may be lost.
+// saversRace lets savers replace one set of lines, and add lines of their own, at once: the set
+// must come from one saver, and no addition may be lost.
 func saversRace(t *testing.T, s record.Store) {
 	const savers, rounds, shared, own = 6, 4, 30, 5
 	makeTenant(t, s, schema)
 	id := save(t, s, schema, record.Diagram{Objects: record.Objects{Lines: drawing(shared, "start")}})
 	set := ids(read(t, s, schema, id).Lines)
-	for _, err := range race(savers, func(i int) error {
+	raceAll(t, savers, func(i int) error {
 		for round := range rounds {
 			mark := fmt.Sprintf("%d/%d", i, round)
 			d := record.Diagram{ID: id, Title: mark, Objects: record.Objects{Lines: drawing(shared, mark), Texts: drawing(own, mark)}}
@@ -31,9 +31,7 @@ func saversRace(t *testing.T, s record.Store) {
 			}
 		}
 		return nil
-	}) {
-		check(t, err)
-	}
+	})
 	d := read(t, s, schema, id)
 	equal(t, "marks of the shared lines", marks(t, d), map[string]int{d.Title: shared})
 	equal(t, "ids of the shared lines", ids(d.Lines), set)
@@ -48,13 +46,11 @@ func saversOfNewDiagrams(t *testing.T, s record.Store) {
 	const savers = 12
 	makeTenant(t, s, schema)
 	made := make([]int64, savers)
-	for _, err := range race(savers, func(i int) error {
+	raceAll(t, savers, func(i int) error {
 		saved, err := s.SaveDiagram(t.Context(), schema, record.Diagram{Title: fmt.Sprint(i), Objects: record.Objects{Lines: drawing(20, fmt.Sprint(i))}}, record.Deleted{})
 		made[i] = saved.Diagram
 		return err
-	}) {
-		check(t, err)
-	}
+	})
 	for i, id := range made {
 		d := read(t, s, schema, id)
 		equal(t, "title", d.Title, fmt.Sprint(i))
@@ -67,23 +63,12 @@ func saversOfOneObject(t *testing.T, s record.Store) {
 	const savers = 8
 	makeTenant(t, s, schema)
 	for id := int64(1000); id < 1005; id++ {
-		won := 0
-		for _, err := range race(savers, func(int) error {
+		oneWins(t, savers, func(int) error {
 			d := record.Diagram{Title: fmt.Sprint(id), Objects: record.Objects{Lines: []record.Object{{ID: id}}}}
-			_, err := s.SaveDiagram(t.Context(), schema, d, record.Deleted{})
-			return err
-		}) {
-			if err == nil {
-				won++
-			} else {
-				conflict(t, err, record.Line, id)
-			}
-		}
-		equal(t, "winners", won, 1)
+			return errorOf(s.SaveDiagram(t.Context(), schema, d, record.Deleted{}))
+		}, func(err error) { conflict(t, err, record.Line, id) })
 	}
-	c, err := s.Export(t.Context(), schema)
-	check(t, err)
-	equal(t, "number of diagrams", len(c.Diagrams), 5)
+	equal(t, "number of diagrams", len(must(s.Export(t.Context(), schema))(t).Diagrams), 5)
 }
 
 // readWhileSaving demands that each reader sees one save, whole.
@@ -137,8 +122,7 @@ func readWhole(ctx context.Context, s record.Store, id int64, lines int) error {
 func cancelled(t *testing.T, s record.Store) {
 	makeTenant(t, s, schema)
 	check(t, s.Import(t.Context(), schema, sample()))
-	before, err := s.Export(t.Context(), schema)
-	check(t, err)
+	before := must(s.Export(t.Context(), schema))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for method, call := range calls(s) {
@@ -153,14 +137,11 @@ func cancelled(t *testing.T, s record.Store) {
 		demand(t, call(past, schema), record.ErrUnavailable, method)
 		demand(t, call(past, schema), context.DeadlineExceeded, method)
 	}
-	after, err := s.Export(t.Context(), schema)
-	check(t, err)
-	equal(t, "what stands", after, before)
-	_, err = s.Tenant(t.Context(), "late")
-	demand(t, err, record.ErrNotFound, "Tenant")
+	equal(t, "what stands", must(s.Export(t.Context(), schema))(t), before)
+	demand(t, errorOf(s.Tenant(t.Context(), "late")), record.ErrNotFound, "Tenant")
 }
 
-// cancelledInside cancels saves at any moment: each left all or nothing.
+// cancelledInside cancels saves at any moment: each is stored as a whole or not at all.
 func cancelledInside(t *testing.T, s record.Store) {
 	const saves, lines = 40, 300
 	makeTenant(t, s, schema)
@@ -191,10 +172,6 @@ func cancelledInside(t *testing.T, s record.Store) {
 
 func importRace(t *testing.T, s record.Store) {
 	makeTenant(t, s, schema)
-	for _, err := range race(6, func(int) error { return s.Import(t.Context(), schema, sample()) }) {
-		check(t, err)
-	}
-	got, err := s.Export(t.Context(), schema)
-	check(t, err)
-	equal(t, "content", got, sample())
+	raceAll(t, 6, func(int) error { return s.Import(t.Context(), schema, sample()) })
+	equal(t, "content", must(s.Export(t.Context(), schema))(t), sample())
 }

@@ -15,7 +15,8 @@ func digest(i int) record.ClientID {
 	return record.ClientID(sum[:])
 }
 
-// populate returns the clients from and below to, of a channel that offers version 2.
+// populate returns the clients with the numbers from to to-1, of a channel that offers version
+// 2.
 func populate(channel string, from, to int, network func(i int) record.Network) record.Sightings {
 	var s record.Sightings
 	for i := from; i < to; i++ {
@@ -29,9 +30,7 @@ func ownNetwork(i int) record.Network { return record.Network(i) }
 
 func bound(t *testing.T, s record.Store, channel, version string, most int) record.Sample {
 	t.Helper()
-	sample, err := s.Bound(t.Context(), channel, version, most, record.Sample{})
-	check(t, err)
-	return sample
+	return must(s.Bound(t.Context(), channel, version, most, record.Sample{}))(t)
 }
 
 func sweep(t *testing.T, s record.Store, channel, version string) {
@@ -41,12 +40,10 @@ func sweep(t *testing.T, s record.Store, channel, version string) {
 
 func sampled(t *testing.T, s record.Store, channel, version string) record.Sample {
 	t.Helper()
-	sample, err := s.Sample(t.Context(), channel, version)
-	check(t, err)
-	return sample
+	return must(s.Sample(t.Context(), channel, version))(t)
 }
 
-// holding is how many of the clients below n a sample contains.
+// holding counts the clients below n that a sample contains.
 func holding(level record.Level, n int) (rows int) {
 	for i := range n {
 		if level.Holds(digest(i)) {
@@ -56,7 +53,7 @@ func holding(level record.Level, n int) (rows int) {
 	return rows
 }
 
-// boundClients: of a channel with too many clients a sample stays, and grows no more.
+// boundClients: a channel with too many clients keeps a sample, which never grows again.
 func boundClients(t *testing.T, s record.Store) {
 	const n = 1000
 	equal(t, "the sample of nobody", bound(t, s, stable, "", 400), record.Sample{})
@@ -76,15 +73,13 @@ func boundClients(t *testing.T, s record.Store) {
 	forget(t, s, moment(2), want.Rows+3*n) // what is not in the sample is not there
 	equal(t, "the sample without clients", bound(t, s, stable, "", 400), record.Sample{Level: 2})
 	for _, most := range []int{0, -1} {
-		_, err := s.Bound(t.Context(), stable, "", most, record.Sample{})
-		demand(t, err, record.ErrInvalid, "Bound")
+		demand(t, errorOf(s.Bound(t.Context(), stable, "", most, record.Sample{})), record.ErrInvalid, "Bound")
 	}
-	_, err := s.Bound(t.Context(), "a\x00", "", 1, record.Sample{})
-	demand(t, err, record.ErrInvalid, "Bound")
+	demand(t, errorOf(s.Bound(t.Context(), "a\x00", "", 1, record.Sample{})), record.ErrInvalid, "Bound")
 	sweep(t, s, "a\x00", "")
 }
 
-// boundKnown: a sample is no larger than who bounds it knows, and never grows again.
+// boundKnown: a sample shrinks to the one that the caller knows, and never grows again.
 func boundKnown(t *testing.T, s record.Store) {
 	const n = 1000
 	sight(t, s, populate(stable, 0, n, func(i int) record.Network { return record.Network(i % 4) }))
@@ -93,8 +88,7 @@ func boundKnown(t *testing.T, s record.Store) {
 			most        int
 			known, want record.Level
 		}{{n, 1, 1}, {400, 0, 2}, {n, 1, 2}, {100, 3, 4}} {
-			sample, err := s.Bound(t.Context(), stable, version, c.most, record.Sample{Level: c.known, OfNetwork: 1 << 20, Rows: 7})
-			check(t, err)
+			sample := must(s.Bound(t.Context(), stable, version, c.most, record.Sample{Level: c.known, OfNetwork: 1 << 20, Rows: 7}))(t)
 			if version == "" {
 				equal(t, "the sample", sample, record.Sample{Level: c.want, OfNetwork: 1 << 20, Rows: holding(c.want, n)})
 			} else if sample.Level < c.known || sample.Rows > c.most {
@@ -106,15 +100,13 @@ func boundKnown(t *testing.T, s record.Store) {
 		}
 	}
 	sight(t, s, populate(beta, 0, n, func(i int) record.Network { return record.Network(i % 4) }))
-	sample, err := s.Bound(t.Context(), beta, "2", n, record.Sample{OfNetwork: 50})
-	check(t, err)
-	equal(t, "the tries of each network", sample, record.Sample{OfNetwork: 50, Rows: 200})
+	equal(t, "the tries of each network", must(s.Bound(t.Context(), beta, "2", n, record.Sample{OfNetwork: 50}))(t), record.Sample{OfNetwork: 50, Rows: 200})
 	sweep(t, s, beta, "2")
 	equal(t, "the tries that stay", progress(t, s, beta, "2"), record.Progress{Offered: 200})
 }
 
-// boundTries: where few networks have most of the tries theirs go first, so that
-// nobody who makes up clients removes those of others.
+// boundTries: the tries of the largest networks are dropped first, so that made-up clients
+// can't displace those of others.
 func boundTries(t *testing.T, s record.Store) {
 	const own, few, each = 120, 3, 300
 	network := func(i int) record.Network {
@@ -152,7 +144,7 @@ func boundTries(t *testing.T, s record.Store) {
 func BoundRace(t *testing.T, stores ...record.Store) {
 	t.Helper()
 	const n, most = 600, 200
-	for _, err := range race(sighters, func(i int) error {
+	raceAll(t, sighters, func(i int) error {
 		s := stores[i%len(stores)]
 		for round := range 4 {
 			seen := pick(populate(stable, 0, n, ownNetwork), n/2, i*10+round)
@@ -169,9 +161,7 @@ func BoundRace(t *testing.T, stores ...record.Store) {
 			}
 		}
 		return s.Sight(t.Context(), populate(stable, 0, n, ownNetwork))
-	}) {
-		check(t, err)
-	}
+	})
 	for _, s := range stores {
 		for _, version := range []string{"", "2"} {
 			sample := bound(t, s, stable, version, most)

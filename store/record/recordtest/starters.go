@@ -99,9 +99,7 @@ func Starters(t *testing.T, open OpenFunc, at string) {
 	s, err := open(t.Context(), at)
 	check(t, err)
 	defer s.Close()
-	list, err := s.Tenants(t.Context())
-	check(t, err)
-	equal(t, "number of tenants", len(list), 1+openers*(processes+1))
+	equal(t, "number of tenants", len(must(s.Tenants(t.Context()))(t)), 1+openers*(processes+1))
 }
 
 type child struct {
@@ -116,11 +114,8 @@ func spawn(t *testing.T, at string) *child {
 	c := &child{cmd: exec.CommandContext(t.Context(), os.Args[0])}
 	c.cmd.Env = append(os.Environ(), atEnv+"="+at)
 	c.cmd.Stderr = &c.errs
-	in, err := c.cmd.StdinPipe()
-	check(t, err)
-	out, err := c.cmd.StdoutPipe()
-	check(t, err)
-	c.start = in
+	c.start = must(c.cmd.StdinPipe())(t)
+	out := must(c.cmd.StdoutPipe())(t)
 	check(t, c.cmd.Start())
 	if _, err := io.ReadFull(out, make([]byte, len("ready\n"))); err != nil {
 		t.Fatalf("a process does not start: %v", err)

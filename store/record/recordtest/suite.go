@@ -16,8 +16,8 @@ import (
 	"tsmon/store/record"
 )
 
-// Suite runs every test of the contract. Each gets a store of its own, without
-// tenants, from open, which fails the test if there is none to be had.
+// Suite runs every test of the contract. open returns a new store without tenants for each, or
+// fails the test.
 func Suite(t *testing.T, open func(t *testing.T) record.Store) {
 	for _, c := range []struct {
 		name string
@@ -124,6 +124,19 @@ func check(t testing.TB, err error) {
 	}
 }
 
+// must returns the result of a call once it is given the test, which it fails if the call
+// failed: must(s.Users(ctx, schema))(t).
+func must[T any](result T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		check(t, err)
+		return result
+	}
+}
+
+// errorOf returns the error of a call.
+func errorOf[T any](_ T, err error) error { return err }
+
 // demand fails the test unless err is of a kind.
 func demand(t testing.TB, err, kind error, what string) {
 	t.Helper()
@@ -150,7 +163,7 @@ func raw(format string, args ...any) json.RawMessage {
 	return json.RawMessage(fmt.Sprintf(format, args...))
 }
 
-// drawing returns n lines without ids that all bear a mark.
+// drawing returns n lines without ids, each with the mark.
 func drawing(n int, mark string) []record.Object {
 	lines := make([]record.Object, n)
 	for i := range lines {
@@ -161,21 +174,18 @@ func drawing(n int, mark string) []record.Object {
 
 func save(t testing.TB, s record.Store, schema string, d record.Diagram) int64 {
 	t.Helper()
-	saved, err := s.SaveDiagram(t.Context(), schema, d, record.Deleted{})
-	check(t, err)
-	return saved.Diagram
+	return must(s.SaveDiagram(t.Context(), schema, d, record.Deleted{}))(t).Diagram
 }
 
 // read returns a diagram without its version.
 func read(t testing.TB, s record.Store, schema string, id int64) record.Diagram {
 	t.Helper()
-	d, err := s.Diagram(t.Context(), schema, id)
-	check(t, err)
+	d := must(s.Diagram(t.Context(), schema, id))(t)
 	d.Version, d.SavedBy, d.SavedAt = 0, "", time.Time{}
 	return d
 }
 
-// marks returns how many lines bear which mark.
+// marks counts the lines by their marks.
 func marks(t testing.TB, d record.Diagram) map[string]int {
 	t.Helper()
 	n := map[string]int{}

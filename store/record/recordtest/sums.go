@@ -14,15 +14,13 @@ import (
 // sumAges are the ages that these tests ask for, in microseconds after noon.
 var sumAges = []time.Duration{2 * time.Microsecond, 6 * time.Microsecond}
 
-// sums returns what a round came to at microsecond 10.
+// sums returns the outcomes of a round as of microsecond 10.
 func sums(t testing.TB, s record.Store, channel, version string, round uint64) record.Crowds {
 	t.Helper()
-	found, err := s.Crowds(t.Context(), record.Round{Channel: channel, Version: version, Round: round}, moment(10), sumAges)
-	check(t, err)
-	return found
+	return must(s.Crowds(t.Context(), record.Round{Channel: channel, Version: version, Round: round}, moment(10), sumAges))(t)
 }
 
-// sumsOfOne returns the counts of a release that one client tried, nothing for none.
+// sumsOfOne returns the counts of a release that at most one client tried.
 func sumsOfOne(t testing.TB, s record.Store, channel, version string, round uint64) (c record.Counts) {
 	t.Helper()
 	for i, crowd := range sums(t, s, channel, version, round).List {
@@ -34,9 +32,9 @@ func sumsOfOne(t testing.TB, s record.Store, channel, version string, round uint
 	return c
 }
 
-// counts returns the counts of one client, of which is known at each age of sumAges:
-// 0 nothing since it did not fetch the release that long ago, w that it waits, f that
-// it failed, h that it is well.
+// counts returns the counts of one client. ages has a letter for each of sumAges: 0 if the
+// client had not fetched the release that long ago, w if it was waiting, f if it had failed, h
+// if it was healthy.
 func counts(stage, ages string) record.Counts {
 	c := record.Counts{Ages: make([]record.AgeCounts, len(ages))}
 	*map[string]*int64{"offered": &c.Offered, "waiting": &c.Waiting, "kept": &c.Kept, "healthy": &c.Healthy, "failing": &c.Failing}[stage] = 1
@@ -53,8 +51,7 @@ func counts(stage, ages string) record.Counts {
 	return c
 }
 
-// stages makes a client of each way that a release can go, seen in one or two parts in
-// both orders.
+// stages tries each course that a release can take, seen in one or two parts in both orders.
 func stages(t *testing.T, s record.Store) {
 	for i, c := range []struct {
 		first, then at
@@ -185,8 +182,7 @@ func crowdsOfNetworks(t *testing.T, s record.Store) {
 		c.Failing += counts.Failing
 	}
 	sight(t, s, all)
-	found, err := s.Crowds(t.Context(), record.Round{Channel: stable, Version: "2"}, moment(10), nil)
-	check(t, err)
+	found := must(s.Crowds(t.Context(), record.Round{Channel: stable, Version: "2"}, moment(10), nil))(t)
 	var list []record.Crowd
 	for handed := range int64(8) {
 		if c := want[handed]; c != nil {
@@ -196,8 +192,7 @@ func crowdsOfNetworks(t *testing.T, s record.Store) {
 	}
 	equal(t, "the crowds", found.List, list)
 	sample := bound(t, s, stable, "2", 50)
-	found, err = s.Crowds(t.Context(), record.Round{Channel: stable, Version: "2"}, moment(10), nil)
-	check(t, err)
+	found = must(s.Crowds(t.Context(), record.Round{Channel: stable, Version: "2"}, moment(10), nil))(t)
 	rows := 0
 	for _, c := range found.List {
 		rows += int(c.Offered + c.Waiting + c.Healthy + c.Failing)
@@ -216,16 +211,12 @@ func groups(t *testing.T, s record.Store) {
 	}
 	sight(t, s, at{asked: 1}.sightings(beta, "2", 0), installed(has(stable, 0, "1", "", 1), has(stable, 1, "2", "b", 1), has(stable, 2, "2", "", 1),
 		record.Installed{Channel: stable, Client: client(3), Version: "1", Target: "darwin-aarch64", Cohort: "b", Seen: moment(1)}, has(beta, 4, "1", "", 1)))
-	found, err := s.Groups(t.Context(), record.Round{Channel: stable, Version: "2"})
-	check(t, err)
-	equal(t, "the groups", found, []record.Group{
+	equal(t, "the groups", must(s.Groups(t.Context(), record.Round{Channel: stable, Version: "2"}))(t), []record.Group{
 		{Counts: record.Counts{Offered: 1}}, {Target: "darwin-aarch64", Cohort: "b", Counts: record.Counts{Waiting: 1}},
 		{Target: target, Counts: record.Counts{Healthy: 1, Failing: 1}}, {Target: target, Cohort: "b", Counts: record.Counts{Healthy: 1}},
 	})
 	for _, r := range []record.Round{{Channel: stable, Version: "2", Round: 1}, {Channel: "a\x00", Version: "2"}, {Channel: stable, Version: "'; --"}} {
-		found, err := s.Groups(t.Context(), r)
-		check(t, err)
-		equal(t, "the groups of nothing", len(found), 0)
+		equal(t, "the groups of nothing", len(must(s.Groups(t.Context(), r))(t)), 0)
 	}
 }
 
@@ -261,12 +252,9 @@ func summaries(t *testing.T, s record.Store) {
 	}
 	want := func(what string, want record.Summary) {
 		t.Helper()
-		got, err := s.Summary(t.Context(), want.Channel, want.Version)
-		check(t, err)
-		equal(t, what, got, want)
+		equal(t, what, must(s.Summary(t.Context(), want.Channel, want.Version))(t), want)
 	}
-	_, err := s.Summary(t.Context(), stable, "2")
-	demand(t, err, record.ErrNotFound, "no summary")
+	demand(t, errorOf(s.Summary(t.Context(), stable, "2")), record.ErrNotFound, "no summary")
 	first := of(stable, "2", 10, 5, `{"healthy": 10}`)
 	check(t, s.KeepSummary(t.Context(), first))
 	want("the first", first)
@@ -292,7 +280,6 @@ func summaries(t *testing.T, s record.Store) {
 		"a bad name": of("a\x00", "3", 1, 1, `{}`), "a long name": of(stable, strings.Repeat("3", 257), 1, 1, `{}`),
 	} {
 		demand(t, s.KeepSummary(t.Context(), bad), record.ErrInvalid, what)
-		_, err := s.Summary(t.Context(), bad.Channel, bad.Version)
-		demand(t, err, record.ErrNotFound, what)
+		demand(t, errorOf(s.Summary(t.Context(), bad.Channel, bad.Version)), record.ErrNotFound, what)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -17,9 +18,7 @@ func tenants(t *testing.T, s record.Store) {
 	check(t, s.Ping(ctx))
 	check(t, s.TryWrite(ctx))
 	check(t, s.TryWrite(ctx))
-	list, err := s.Tenants(ctx)
-	check(t, err)
-	equal(t, "tenants of an empty store", len(list), 0)
+	equal(t, "tenants of an empty store", len(must(s.Tenants(ctx))(t)), 0)
 
 	b := record.Tenant{Schema: "b_2", TsName: "señales' \"x\"", Settings: record.Settings{
 		TimeLayout: "02/01/06, 03:04 p. m.", TimeZone: "America/Bogota", SeriesRange: record.Duration(36 * time.Hour),
@@ -29,18 +28,14 @@ func tenants(t *testing.T, s record.Store) {
 	for _, tenant := range []record.Tenant{b, a, b} {
 		check(t, s.CreateTenant(ctx, tenant))
 	}
-	list, err = s.Tenants(ctx)
-	check(t, err)
-	equal(t, "tenants", list, []record.Tenant{a, b})
+	equal(t, "tenants", must(s.Tenants(ctx))(t), []record.Tenant{a, b})
 
 	other := b
 	other.TsName = "y"
 	demand(t, s.CreateTenant(ctx, other), record.ErrExists, "create with another ts_name")
 	other.Settings.TimeZone = "Europe/Madrid"
 	check(t, s.UpdateTenant(ctx, other))
-	got, err := s.Tenant(ctx, "b_2")
-	check(t, err)
-	equal(t, "the changed tenant", got, other)
+	equal(t, "the changed tenant", must(s.Tenant(ctx, "b_2"))(t), other)
 	for _, bad := range []record.Tenant{{Schema: "c"}, {Schema: "c", TsName: "a\x00b"}, {Schema: "c", TsName: "a", Settings: record.Settings{TimeZone: "\xff"}}} {
 		demand(t, s.CreateTenant(ctx, bad), record.ErrInvalid, "create")
 		demand(t, s.UpdateTenant(ctx, bad), record.ErrInvalid, "update")
@@ -48,7 +43,7 @@ func tenants(t *testing.T, s record.Store) {
 	demand(t, s.UpdateTenant(ctx, record.Tenant{Schema: "c", TsName: "c"}), record.ErrNotFound, "update an absent one")
 }
 
-// tenantNames uses names that are words of SQL, or as long as they may be.
+// tenantNames uses names that are keywords of SQL or have the greatest length.
 func tenantNames(t *testing.T, s record.Store) {
 	for _, name := range []string{"select", "user", "_", "table", "main", "temp", "sqlite_master", "pg", "tsmon2", strings.Repeat("z", 63), "users"} {
 		t.Run(name, func(t *testing.T) {
@@ -56,49 +51,44 @@ func tenantNames(t *testing.T, s record.Store) {
 			check(t, s.Import(t.Context(), name, sample()))
 			id := save(t, s, name, record.Diagram{Title: name, Objects: record.Objects{Lines: drawing(2, name)}})
 			equal(t, "title", read(t, s, name, id).Title, name)
-			_, err := s.CreateUser(t.Context(), name, record.User{Email: "a@b.c"})
-			check(t, err)
-			_, err = s.Export(t.Context(), name)
-			check(t, err)
+			must(s.CreateUser(t.Context(), name, record.User{Email: "a@b.c"}))(t)
+			must(s.Export(t.Context(), name))(t)
 		})
 	}
 }
 
-// calls are all methods that take the name of a schema.
+// calls are the methods that take the name of a schema.
 func calls(s record.Store) map[string]func(ctx context.Context, schema string) error {
 	tenant := func(schema string) record.Tenant { return record.Tenant{Schema: schema, TsName: "x"} }
 	return map[string]func(ctx context.Context, schema string) error{
-		"Tenant":       func(ctx context.Context, n string) error { _, err := s.Tenant(ctx, n); return err },
+		"Tenant":       func(ctx context.Context, n string) error { return errorOf(s.Tenant(ctx, n)) },
 		"UpdateTenant": func(ctx context.Context, n string) error { return s.UpdateTenant(ctx, tenant(n)) },
-		"Users":        func(ctx context.Context, n string) error { _, err := s.Users(ctx, n); return err },
-		"User":         func(ctx context.Context, n string) error { _, err := s.User(ctx, n, "a@b"); return err },
-		"UserByID":     func(ctx context.Context, n string) error { _, err := s.UserByID(ctx, n, 1); return err },
+		"Users":        func(ctx context.Context, n string) error { return errorOf(s.Users(ctx, n)) },
+		"User":         func(ctx context.Context, n string) error { return errorOf(s.User(ctx, n, "a@b")) },
+		"UserByID":     func(ctx context.Context, n string) error { return errorOf(s.UserByID(ctx, n, 1)) },
 		"CreateUser": func(ctx context.Context, n string) error {
-			_, err := s.CreateUser(ctx, n, record.User{Email: "a@b"})
-			return err
+			return errorOf(s.CreateUser(ctx, n, record.User{Email: "a@b"}))
 		},
 		"ImportUsers": func(ctx context.Context, n string) error {
 			return s.ImportUsers(ctx, n, []record.User{{ID: 1, Email: "a@b"}})
 		},
 		"DisableUser":  func(ctx context.Context, n string) error { return s.DisableUser(ctx, n, "a@b") },
 		"SetUserToken": func(ctx context.Context, n string) error { return s.SetUserToken(ctx, n, "a@b", []byte("x")) },
-		"Variables":    func(ctx context.Context, n string) error { _, err := s.Variables(ctx, n); return err },
+		"Variables":    func(ctx context.Context, n string) error { return errorOf(s.Variables(ctx, n)) },
 		"VariablesByField": func(ctx context.Context, n string) error {
-			_, err := s.VariablesByField(ctx, n, []record.Field{{Measurement: "m", Field: "f"}})
-			return err
+			return errorOf(s.VariablesByField(ctx, n, []record.Field{{Measurement: "m", Field: "f"}}))
 		},
-		"Diagram": func(ctx context.Context, n string) error { _, err := s.Diagram(ctx, n, 1); return err },
+		"Diagram": func(ctx context.Context, n string) error { return errorOf(s.Diagram(ctx, n, 1)) },
 		"SaveDiagram": func(ctx context.Context, n string) error {
-			_, err := s.SaveDiagram(ctx, n, record.Diagram{}, record.Deleted{})
-			return err
+			return errorOf(s.SaveDiagram(ctx, n, record.Diagram{}, record.Deleted{}))
 		},
-		"DiagramStates": func(ctx context.Context, n string) error { _, err := s.DiagramStates(ctx, n); return err },
-		"DiagramState":  func(ctx context.Context, n string) error { _, err := s.DiagramState(ctx, n, 1, 1); return err },
-		"Menus":         func(ctx context.Context, n string) error { _, err := s.Menus(ctx, n); return err },
-		"Permissions":   func(ctx context.Context, n string) error { _, err := s.Permissions(ctx, n, 1, 1); return err },
-		"NotifyConfig":  func(ctx context.Context, n string) error { _, err := s.NotifyConfig(ctx, n); return err },
-		"Charts":        func(ctx context.Context, n string) error { _, err := s.Charts(ctx, n); return err },
-		"Export":        func(ctx context.Context, n string) error { _, err := s.Export(ctx, n); return err },
+		"DiagramStates": func(ctx context.Context, n string) error { return errorOf(s.DiagramStates(ctx, n)) },
+		"DiagramState":  func(ctx context.Context, n string) error { return errorOf(s.DiagramState(ctx, n, 1, 1)) },
+		"Menus":         func(ctx context.Context, n string) error { return errorOf(s.Menus(ctx, n)) },
+		"Permissions":   func(ctx context.Context, n string) error { return errorOf(s.Permissions(ctx, n, 1, 1)) },
+		"NotifyConfig":  func(ctx context.Context, n string) error { return errorOf(s.NotifyConfig(ctx, n)) },
+		"Charts":        func(ctx context.Context, n string) error { return errorOf(s.Charts(ctx, n)) },
+		"Export":        func(ctx context.Context, n string) error { return errorOf(s.Export(ctx, n)) },
 		"Import":        func(ctx context.Context, n string) error { return s.Import(ctx, n, sample()) },
 	}
 }
@@ -116,12 +106,10 @@ func hostileNames(t *testing.T, s record.Store) {
 			demand(t, call(t.Context(), name), record.ErrName, fmt.Sprintf("%s of %q", method, name))
 		}
 	}
-	list, err := s.Tenants(t.Context())
-	check(t, err)
-	equal(t, "number of tenants", len(list), 1)
+	equal(t, "number of tenants", len(must(s.Tenants(t.Context()))(t)), 1)
 }
 
-// unknownTenant asks twice, since an adapter may remember.
+// unknownTenant asks twice, since an adapter may cache tenants.
 func unknownTenant(t *testing.T, s record.Store) {
 	for range 2 {
 		for method, call := range calls(s) {
@@ -129,8 +117,7 @@ func unknownTenant(t *testing.T, s record.Store) {
 		}
 	}
 	makeTenant(t, s, "nobody")
-	_, err := s.Users(t.Context(), "nobody")
-	check(t, err)
+	must(s.Users(t.Context(), "nobody"))(t)
 }
 
 func createTenantRace(t *testing.T, s record.Store) {
@@ -146,17 +133,15 @@ func createTenantRace(t *testing.T, s record.Store) {
 		}
 	}
 	equal(t, "creators that were refused", taken, 8)
-	for _, err := range race(4, func(i int) error {
+	raceAll(t, 4, func(i int) error {
 		return s.CreateTenant(t.Context(), record.Tenant{Schema: fmt.Sprintf("tenant_%d", i), TsName: "x"})
-	}) {
-		check(t, err)
-	}
+	})
 	for i := range 4 {
 		check(t, s.Import(t.Context(), fmt.Sprintf("tenant_%d", i), sample()))
 	}
 }
 
-// race calls f with each index below n at once and returns what each call did.
+// race calls f with each index below n at once and returns their errors.
 func race(n int, f func(i int) error) []error {
 	errs := make([]error, n)
 	start := make(chan struct{})
@@ -172,11 +157,48 @@ func race(n int, f func(i int) error) []error {
 	return errs
 }
 
-// tenantsApart gives two tenants things of the same ids and changes one.
+// raceAll races calls that all have to succeed.
+func raceAll(t testing.TB, n int, f func(i int) error) {
+	t.Helper()
+	for _, err := range race(n, f) {
+		check(t, err)
+	}
+}
+
+// oneWins races calls of which one has to succeed. It passes the errors of the others to lose.
+func oneWins(t testing.TB, n int, f func(i int) error, lose func(err error)) {
+	t.Helper()
+	won := 0
+	for _, err := range race(n, f) {
+		if err == nil {
+			won++
+		} else {
+			lose(err)
+		}
+	}
+	equal(t, "number of winners", won, 1)
+}
+
+// winner races calls of which one has to return true, and returns its index.
+func winner(t testing.TB, n int, f func(i int) (bool, error)) int {
+	t.Helper()
+	won := make([]bool, n)
+	raceAll(t, n, func(i int) (err error) {
+		won[i], err = f(i)
+		return err
+	})
+	first := slices.Index(won, true)
+	if first < 0 || slices.Contains(won[first+1:], true) {
+		t.Fatalf("not one of %d calls won: %v", n, won)
+	}
+	return first
+}
+
+// tenantsApart gives two tenants records with the same ids and changes one tenant.
 func tenantsApart(t *testing.T, s record.Store) {
 	ctx := t.Context()
 	other := record.Content{
-		Variables:     []record.Variable{{ID: record.IntegerID(7), Name: "other", Type: "number", VarsTs: raw(`{"measurement":"m","field":"f"}`)}},
+		Variables:     []record.Variable{{ID: record.ID{Text: "7", Integer: true}, Name: "other", Type: "number", VarsTs: raw(`{"measurement":"m","field":"f"}`)}},
 		Diagrams:      []record.Diagram{{ID: 1, Title: "other", Objects: record.Objects{Lines: []record.Object{{ID: 1, Members: raw(`{"id_tsvars":7}`)}}}}},
 		Menus:         []record.Menu{{ID: 1, Name: "other"}},
 		Notifications: record.NotifyConfig{}, Permissions: nil, Charts: nil,
@@ -184,11 +206,9 @@ func tenantsApart(t *testing.T, s record.Store) {
 	for name, c := range map[string]record.Content{"one": sample(), "two": other} {
 		makeTenant(t, s, name)
 		check(t, s.Import(ctx, name, c))
-		_, err := s.CreateUser(ctx, name, record.User{Email: "a@b.c", TokenDigest: []byte(name)})
-		check(t, err)
+		must(s.CreateUser(ctx, name, record.User{Email: "a@b.c", TokenDigest: []byte(name)}))(t)
 	}
-	before, err := s.Export(ctx, "two")
-	check(t, err)
+	before := must(s.Export(ctx, "two"))(t)
 
 	d := read(t, s, "one", 1)
 	d.Title = "changed"
@@ -196,19 +216,14 @@ func tenantsApart(t *testing.T, s record.Store) {
 	check(t, s.DisableUser(ctx, "one", "a@b.c"))
 	check(t, s.Import(ctx, "one", sample()))
 
-	after, err := s.Export(ctx, "two")
-	check(t, err)
-	equal(t, "the other tenant", after, before)
-	u, err := s.User(ctx, "two", "a@b.c")
-	check(t, err)
+	equal(t, "the other tenant", must(s.Export(ctx, "two"))(t), before)
+	u := must(s.User(ctx, "two", "a@b.c"))(t)
 	if u.Disabled || !u.HasToken([]byte("two")) || u.HasToken([]byte("one")) {
 		t.Fatalf("the other tenant's user is %+v", u)
 	}
 	only := save(t, s, "one", record.Diagram{Title: "only here"})
-	_, err = s.Diagram(ctx, "two", only)
-	demand(t, err, record.ErrNotFound, "read another tenant's diagram")
-	_, err = s.SaveDiagram(ctx, "two", record.Diagram{ID: only}, record.Deleted{})
-	demand(t, err, record.ErrNotFound, "save another tenant's diagram")
+	demand(t, errorOf(s.Diagram(ctx, "two", only)), record.ErrNotFound, "read another tenant's diagram")
+	demand(t, errorOf(s.SaveDiagram(ctx, "two", record.Diagram{ID: only}, record.Deleted{})), record.ErrNotFound, "save another tenant's diagram")
 	equal(t, "bound variable", read(t, s, "two", 1).Lines[0].Variable.Name, "other")
 }
 
@@ -221,28 +236,17 @@ func audits(t *testing.T, s record.Store) {
 	for _, a := range []record.Audit{first, second, {Schema: "other"}} {
 		check(t, s.Audit(ctx, a))
 	}
-	list, err := s.LastAudits(ctx, first.Schema, 10)
-	check(t, err)
-	equal(t, "rows", list, []record.Audit{second.Clean(), first.Clean()})
-	list, err = s.LastAudits(ctx, first.Schema, 1)
-	check(t, err)
-	equal(t, "newest row", list, []record.Audit{second.Clean()})
-	list, err = s.LastAudits(ctx, "a\x00", 10)
-	check(t, err)
-	equal(t, "rows of no schema", len(list), 0)
+	equal(t, "rows", must(s.LastAudits(ctx, first.Schema, 10))(t), []record.Audit{second.Clean(), first.Clean()})
+	equal(t, "newest row", must(s.LastAudits(ctx, first.Schema, 1))(t), []record.Audit{second.Clean()})
+	equal(t, "rows of no schema", len(must(s.LastAudits(ctx, "a\x00", 10))(t)), 0)
 
 	// Old rows are forgotten, however many.
 	for i := range 20 {
 		check(t, s.Audit(ctx, record.Audit{Schema: "many", Time: now.AddDate(0, 0, i-10)}))
 	}
 	for n := int64(1); n > 0; {
-		n, err = s.ForgetAudits(ctx, now)
-		check(t, err)
+		n = must(s.ForgetAudits(ctx, now))(t)
 	}
-	list, err = s.LastAudits(ctx, "many", 100)
-	check(t, err)
-	equal(t, "rows that are left", len(list), 10)
-	list, err = s.LastAudits(ctx, first.Schema, 100)
-	check(t, err)
-	equal(t, "rows of that time and later", len(list), 2)
+	equal(t, "rows that are left", len(must(s.LastAudits(ctx, "many", 100))(t)), 10)
+	equal(t, "rows of that time and later", len(must(s.LastAudits(ctx, first.Schema, 100))(t)), 2)
 }

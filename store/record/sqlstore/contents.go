@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	"tsmon/store/record"
@@ -10,7 +9,7 @@ import (
 
 const (
 	selectVariables     = `SELECT key, is_integer, name, unit, type, calc, equation, status, vars_ts FROM {schema}.variables ORDER BY position, key`
-	selectDiagrams      = `SELECT id, head FROM {schema}.diagrams ORDER BY id`
+	selectDiagrams      = `SELECT id, head, 0, '', NULL FROM {schema}.diagrams ORDER BY id` // without their states
 	selectObjects       = `SELECT diagram, kind, id, members FROM {schema}.objects ORDER BY diagram, kind, id`
 	selectMenus         = `SELECT id, name, icon, path, status FROM {schema}.menus ORDER BY id`
 	selectPermissions   = `SELECT id, menu, profile, user_id, status FROM {schema}.permissions`
@@ -41,17 +40,6 @@ type placed struct {
 	diagram int64
 	kind    record.Kind
 	record.Object
-}
-
-func scanDiagram(r Scanner) (d record.Diagram, err error) {
-	var id int64
-	var head []byte
-	if err := r.Scan(&id, &head); err != nil {
-		return d, err
-	}
-	err = json.Unmarshal(head, &d)
-	d.ID = id
-	return d, err
 }
 
 func scanChart(r Scanner) (c record.Chart, err error) {
@@ -114,7 +102,7 @@ func (s contents) Export(ctx context.Context, schema string) (c record.Content, 
 	var objects []placed
 	var notifications []record.NotifyRow
 	b.Query(collect(&c.Variables, scanVariable), selectVariables)
-	b.Query(collect(&c.Diagrams, scanDiagram), selectDiagrams)
+	b.Query(collect(&c.Diagrams, scanHead), selectDiagrams)
 	b.Query(collect(&objects, scanPlaced), selectObjects)
 	b.Query(collect(&c.Menus, scanMenu), selectMenus)
 	b.Query(collect(&c.Permissions, scanPermission), selectPermissions+` ORDER BY id`)
@@ -146,7 +134,13 @@ func (s contents) Import(ctx context.Context, schema string, c record.Content) e
 			return err
 		}
 		var b Batch
-		queueVariables(&b, c.Variables, record.Positions(found.variables, c.Variables, record.Variable.Key))
+		variables := record.Positions(found.variables, c.Variables, record.Variable.Key)
+		b.upsert("{schema}.variables", "key", "key text, is_integer boolean, position bigint, name text, unit text, type text, calc boolean, "+
+			"equation text, status boolean, vars_ts json, measurement text, field text", rowsOf(c.Variables, func(v record.Variable) []any {
+			f := v.Field()
+			return []any{v.ID.Text, v.ID.Integer, variables[v.Key()], v.Name, v.Unit, v.Type, v.Calc,
+				v.Equation, v.Status, string(v.VarsTs), f.Measurement, f.Field}
+		}))
 		if err := queueSavings(&b, savings, found.priors); err != nil {
 			return err
 		}
@@ -156,7 +150,9 @@ func (s contents) Import(ctx context.Context, schema string, c record.Content) e
 			rowsOf(c.Permissions, func(p record.Permission) []any { return []any{p.ID, p.Menu, p.Profile, p.User, p.Status} }))
 		b.upsert("{schema}.notifications", "kind, brand, version", "kind text, brand text, version text, entries json",
 			rowsOf(notifications, func(n record.NotifyRow) []any { return []any{n.Kind, n.Brand, n.Version, string(n.Entries)} }))
-		queueCharts(&b, c.Charts, record.Positions(found.charts, c.Charts, record.Chart.Key))
+		charts := record.Positions(found.charts, c.Charts, record.Chart.Key)
+		b.upsert("{schema}.charts", "key", "key text, position bigint, chart json",
+			rowsOf(c.Charts, func(c record.Chart) []any { return []any{c.ID.Text, charts[c.Key()], string(c.JSON)} }))
 		return tx.Send(ctx, &b, true)
 	})
 }
@@ -194,19 +190,4 @@ func prepareImport(ctx context.Context, tx Tx, savings []record.Saving) (state, 
 		}
 	}
 	return found, nil
-}
-
-func queueVariables(b *Batch, variables []record.Variable, positions map[string]int64) {
-	b.upsert("{schema}.variables", "key", "key text, is_integer boolean, position bigint, name text, unit text, type text, calc boolean, "+
-		"equation text, status boolean, vars_ts json, measurement text, field text", rowsOf(variables, func(v record.Variable) []any {
-		f := v.Field()
-		return []any{v.ID.Text, v.ID.Integer, positions[v.Key()], v.Name, v.Unit, v.Type, v.Calc,
-			v.Equation, v.Status, string(v.VarsTs), f.Measurement, f.Field}
-	}))
-}
-
-func queueCharts(b *Batch, charts []record.Chart, positions map[string]int64) {
-	b.upsert("{schema}.charts", "key", "key text, position bigint, chart json", rowsOf(charts, func(c record.Chart) []any {
-		return []any{c.ID.Text, positions[c.Key()], string(c.JSON)}
-	}))
 }

@@ -27,10 +27,9 @@ func (s tenants) DeleteTenant(ctx context.Context, schema string) error {
 }
 
 func (s tenants) dropTenant(ctx context.Context, schema string) error {
-	var gone []string
+	var gone int64
 	var b Batch
-	b.Query(collect(&gone, scan(func(name *string) []any { return []any{name} })),
-		`DELETE FROM tsmon.tenants WHERE schema_name = $1 RETURNING schema_name`, schema)
+	b.Count(&gone, `DELETE FROM tsmon.tenants WHERE schema_name = $1`, schema)
 	c := of(schema, "delete tenant", Write)
 	err := s.run(ctx, c, func(ctx context.Context, tx Tx) error {
 		if err := s.db.Drop(&b, schema); err != nil {
@@ -39,7 +38,7 @@ func (s tenants) dropTenant(ctx context.Context, schema string) error {
 		return tx.Send(ctx, &b, true)
 	})
 	s.known.Delete(schema)
-	if err == nil && len(gone) == 0 { // another process was faster
+	if err == nil && gone == 0 { // another process was faster
 		return s.find(ctx, c)
 	}
 	return err

@@ -14,14 +14,14 @@ import (
 // the order of their keys, so that servers which write the same rows can't deadlock.
 func (s fleet) Sight(ctx context.Context, seen record.Sightings) error {
 	if err := seen.Validate(); err != nil {
-		return fmt.Errorf("sight clients: %w", err)
+		return fmt.Errorf("record clients: %w", err)
 	}
 	seen = seen.Merge()
 	b := Batch{Apart: true}
 	queueInstalled(&b, seen.Installed)
 	queueTries(&b, seen.Tries)
 	queueDownloads(&b, seen.Downloads)
-	return s.send(ctx, central("sight clients", Write), &b)
+	return s.send(ctx, central("record clients", Write), &b)
 }
 
 // queueInstalled merges by the rules of record.Installed.Merge. asked is NULL for reports.
@@ -119,7 +119,7 @@ func (s fleet) ForgetClients(ctx context.Context, before time.Time) (total int64
 		{Table: "tsmon.tries", Key: "channel, version, client", Last: []any{"", "", []byte{}}},
 	}
 	for len(walks) > 0 {
-		err := s.run(ctx, central("forget clients", Write), func(ctx context.Context, tx Tx) error {
+		err := s.run(ctx, central("delete old clients", Write), func(ctx context.Context, tx Tx) error {
 			n, err := s.db.Forget(ctx, tx, walks, before)
 			if err == nil {
 				total += n
@@ -131,7 +131,7 @@ func (s fleet) ForgetClients(ctx context.Context, before time.Time) (total int64
 		}
 		walks = slices.DeleteFunc(walks, func(w *Walk) bool { return w.Done })
 	}
-	_, err = s.exec(ctx, central("forget samples", Write),
+	_, err = s.exec(ctx, central("delete unused samples", Write),
 		`DELETE FROM tsmon.samples AS s WHERE s.version <> '' AND NOT EXISTS (
 		SELECT 1 FROM tsmon.tries AS t WHERE t.channel = s.channel AND t.version = s.version)`)
 	return total, err

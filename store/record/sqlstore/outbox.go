@@ -17,7 +17,7 @@ func (s fleet) Told(ctx context.Context, begin time.Time) (told record.Told, err
 	b.Exec(`INSERT INTO tsmon.told (channel, sequence) VALUES ('', $1) ON CONFLICT (channel) DO NOTHING`, begin.UnixMicro())
 	queueNumbers(&b, sequences, `SELECT channel, sequence FROM tsmon.told`)
 	b.Query(func(row Scanner) error { return row.Scan(&told.Waiting) }, `SELECT count(*) FROM tsmon.outbox WHERE due IS NOT NULL`)
-	if err := s.send(ctx, central("read what was told", Write), &b); err != nil {
+	if err := s.send(ctx, central("read the queued moves", Write), &b); err != nil {
 		return record.Told{}, err
 	}
 	told.Begin, told.Moves = time.UnixMicro(sequences[""]).UTC(), map[string]uint64{}
@@ -59,7 +59,7 @@ func (s fleet) Claim(ctx context.Context, now, again time.Time, limit int) ([]re
 }
 
 func (s fleet) Settle(ctx context.Context, id string, due time.Time) error {
-	_, err := s.exec(ctx, central("settle a message", Write),
+	_, err := s.exec(ctx, central("reschedule a message", Write),
 		`UPDATE tsmon.outbox SET due = $2 WHERE id = $1`, id, record.Micros(due))
 	return err
 }
@@ -74,5 +74,5 @@ func (s fleet) ForgetMessages(ctx context.Context, before time.Time) (untaken in
 		}
 		return err
 	}, `DELETE FROM tsmon.outbox WHERE made < $1 RETURNING due IS NOT NULL`, before.UnixMicro())
-	return untaken, s.send(ctx, central("forget messages", Write), &b)
+	return untaken, s.send(ctx, central("delete old messages", Write), &b)
 }

@@ -65,15 +65,15 @@ func (s fleet) Crowds(ctx context.Context, r record.Round, now time.Time, ages [
 			SELECT network, fetched, decided, fell, `+stage+` AS stage
 			FROM tsmon.tries WHERE channel = $1 AND version = $2 AND round >= $3 AND `+fmt.Sprintf(sampled, "$2", 4)+`) AS a
 		GROUP BY network) AS b GROUP BY c1 + c2 + c3 + c4 ORDER BY c1 + c2 + c3 + c4`, args...)
-	err = s.send(ctx, central("sum up tries", Read), &b) // sets found
+	err = s.send(ctx, central("count tries by network", Read), &b) // sets found
 	return found, err
 }
 
 func (s fleet) Refuse(ctx context.Context, channel, version string, at time.Time) error {
 	if at.IsZero() || !record.Storable(channel) || !record.Storable(version) {
-		return fmt.Errorf("refuse a client: %w: channel %.80q, version %.80q at %s", record.ErrInvalid, channel, version, at)
+		return fmt.Errorf("record a refused client: %w: channel %.80q, version %.80q at %s", record.ErrInvalid, channel, version, at)
 	}
-	_, err := s.exec(ctx, central("refuse a client", Write),
+	_, err := s.exec(ctx, central("record a refused client", Write),
 		`INSERT INTO tsmon.samples AS s (channel, version, level, below, of_network, refused) VALUES ($1, $2, 0, $3, 0, $4)
 		ON CONFLICT (channel, version) DO UPDATE SET refused = greatest(s.refused, excluded.refused)`,
 		channel, version, record.Level(0).Below(), at.UnixMicro())
@@ -82,9 +82,9 @@ func (s fleet) Refuse(ctx context.Context, channel, version string, at time.Time
 
 func (s fleet) KeepSummary(ctx context.Context, sum record.Summary) error {
 	if err := sum.Validate(); err != nil {
-		return fmt.Errorf("keep a summary: %w", err)
+		return fmt.Errorf("store a summary: %w", err)
 	}
-	_, err := s.exec(ctx, central("keep a summary", Write),
+	_, err := s.exec(ctx, central("store a summary", Write),
 		`INSERT INTO tsmon.summaries AS s (channel, version, clients, counted, sums) VALUES ($1, $2, $3, $4, $5)
 		ON CONFLICT (channel, version) DO UPDATE SET clients = excluded.clients, counted = excluded.counted, sums = excluded.sums
 		WHERE excluded.clients > s.clients OR excluded.clients = s.clients AND excluded.counted > s.counted AND excluded.sums <> s.sums`,

@@ -14,7 +14,7 @@ const sampled = `client < coalesce((SELECT below FROM tsmon.samples WHERE channe
 
 func (s fleet) Bound(ctx context.Context, channel, version string, most int, known record.Sample) (record.Sample, error) {
 	if most <= 0 || !record.Storable(channel) || !record.Storable(version) {
-		return record.Sample{}, fmt.Errorf("bound a sample: %w: at most %d clients of channel %.80q, version %.80q", record.ErrInvalid, most, channel, version)
+		return record.Sample{}, fmt.Errorf("limit a sample: %w: at most %d clients of channel %.80q, version %.80q", record.ErrInvalid, most, channel, version)
 	}
 	b := s.bounding(channel, version)
 	sample, sizes, err := b.look(ctx)
@@ -52,14 +52,13 @@ type bounding struct {
 	fleet
 	table, where string
 	args         []any // $1 and $2 of where
-	tries        bool  // tries have networks
 }
 
 func (s fleet) bounding(channel, version string) *bounding {
 	if version != "" {
-		return &bounding{s, "tries", "channel = $1 AND version = $2", []any{channel, version}, true}
+		return &bounding{s, "tries", "channel = $1 AND version = $2", []any{channel, version}}
 	}
-	return &bounding{s, "clients", "channel = $1 AND $2 = ''", []any{channel, version}, false}
+	return &bounding{s, "clients", "channel = $1 AND $2 = ''", []any{channel, version}}
 }
 
 func (s fleet) Sample(ctx context.Context, channel, version string) (record.Sample, error) {
@@ -72,7 +71,7 @@ func (b *bounding) look(ctx context.Context) (sample record.Sample, sizes []int,
 	var batch Batch
 	b.queueSample(&batch, &sample)
 	count, args := `SELECT count(*) FROM tsmon.`+b.table+` WHERE `+b.where+` AND `+fmt.Sprintf(sampled, "$2", 3), append(b.args[:2:2], record.Level(0).Below())
-	if b.tries {
+	if b.table == "tries" { // which have networks
 		batch.Query(collect(&sizes, scan(func(n *int) []any { return []any{n} })), count+` GROUP BY network`, args...)
 	} else {
 		batch.Query(func(row Scanner) error { return row.Scan(&sample.Rows) }, count, args...)
@@ -95,7 +94,7 @@ func (b *bounding) queueSample(batch *Batch, into *record.Sample) {
 
 // set shrinks the sample to s, unless it is smaller already.
 func (b *bounding) set(ctx context.Context, s record.Sample) error {
-	_, err := b.exec(ctx, central("make a sample smaller", Write),
+	_, err := b.exec(ctx, central("shrink a sample", Write),
 		`INSERT INTO tsmon.samples AS s (channel, version, level, below, of_network) VALUES ($1, $2, $3, $4, $5)
 		ON CONFLICT (channel, version) DO UPDATE SET level = greatest(s.level, excluded.level), below = CASE WHEN s.level > excluded.level THEN s.below ELSE excluded.below END,
 			of_network = CASE WHEN s.of_network = 0 OR excluded.of_network > 0 AND excluded.of_network < s.of_network THEN excluded.of_network ELSE s.of_network END`,
@@ -109,7 +108,7 @@ func (b *bounding) remove(ctx context.Context, clients string, arg any) error {
 			WHERE ` + b.where + ` AND client IN (SELECT client FROM few) ORDER BY client FOR UPDATE)
 		DELETE FROM tsmon.` + b.table + ` WHERE ` + b.where + ` AND client IN (SELECT client FROM gone)`
 	for {
-		gone, err := b.exec(ctx, central("sweep a sample", Write), statement, append(b.args[:2:2], arg, Piece)...)
+		gone, err := b.exec(ctx, central("delete clients outside a sample", Write), statement, append(b.args[:2:2], arg, Piece)...)
 		if err != nil || gone < Piece {
 			return err
 		}

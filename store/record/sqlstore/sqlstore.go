@@ -351,7 +351,6 @@ func micros(into *time.Time) *stamp { return &stamp{into, time.UnixMicro} }
 
 func millis(into *time.Time) *stamp { return &stamp{into, time.UnixMilli} }
 
-// Scan implements sql.Scanner.
 func (s *stamp) Scan(value any) error {
 	*s.into = time.Time{}
 	if n, ok := value.(int64); ok {

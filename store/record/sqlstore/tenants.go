@@ -78,14 +78,14 @@ func (s tenants) UpdateTenant(ctx context.Context, t record.Tenant) error {
 
 func (s tenants) Audit(ctx context.Context, a record.Audit) error {
 	a = a.Clean()
-	_, err := s.exec(ctx, central("audit", Write),
+	_, err := s.exec(ctx, central("write to the audit log", Write),
 		`INSERT INTO tsmon.audits (at, schema_name, user_email, action, target, address, request, ok)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`, a.Time.UnixMicro(), a.Schema, a.User, a.Action, a.Target, a.Address, a.Request, a.OK)
 	return err
 }
 
 func (s tenants) LastAudits(ctx context.Context, schema string, limit int) ([]record.Audit, error) {
-	return list(ctx, s.core, central("read audits", Read), scan(func(a *record.Audit) []any {
+	return list(ctx, s.core, central("read the audit log", Read), scan(func(a *record.Audit) []any {
 		return []any{micros(&a.Time), &a.Schema, &a.User, &a.Action, &a.Target, &a.Address, &a.Request, &a.OK}
 	}), `SELECT at, schema_name, user_email, action, target, address, request, ok
 		FROM tsmon.audits WHERE schema_name = $1 ORDER BY id DESC LIMIT $2`, schema, max(limit, 0))
@@ -93,7 +93,7 @@ func (s tenants) LastAudits(ctx context.Context, schema string, limit int) ([]re
 
 // ForgetAudits scans only the oldest rows, since rows are written in the order of their times.
 func (s tenants) ForgetAudits(ctx context.Context, before time.Time) (int64, error) {
-	return s.exec(ctx, central("forget audits", Write),
+	return s.exec(ctx, central("delete old audit rows", Write),
 		`DELETE FROM tsmon.audits WHERE at < $1 AND id IN (SELECT id FROM tsmon.audits ORDER BY id LIMIT $2)`, before.UnixMicro(), Piece)
 }
 

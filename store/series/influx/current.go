@@ -8,13 +8,13 @@ import (
 	"tsmon/store/series"
 )
 
-// Current implements series.Reader. Aggregates that reach back to deleted values take a
-// request of their own to the database of rollups.
+// Current makes another request, to the database of rollups, for aggregates that reach back
+// to deleted values.
 func (s *Store) Current(ctx context.Context, database string, wants []series.Want) (values []series.Value, err error) {
 	if err := series.ValidWants(wants); err != nil {
 		return nil, err
 	}
-	err = s.call(ctx, "current values of", database, func() (err error) {
+	err = s.call(ctx, "read current values of", database, func() (err error) {
 		values, err = s.values(ctx, database, wants)
 		return err
 	})

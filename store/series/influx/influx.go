@@ -49,7 +49,7 @@ type Options struct {
 	Answer  int64            // the largest answer in bytes, 64 MiB
 }
 
-// Store is the store of one server. Its methods may be called concurrently.
+// Store is the store of one server. Package series documents its methods.
 type Store struct {
 	server *server
 	now    func() time.Time
@@ -83,12 +83,11 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// Ping implements series.Store.
 func (s *Store) Ping(ctx context.Context) error {
 	return s.server.explain(ctx, "ping", s.server.ping(ctx))
 }
 
-// Create implements series.Store. On 2.x it creates a bucket with unlimited retention.
+// Create creates a bucket with unlimited retention on 2.x.
 func (s *Store) Create(ctx context.Context, database string) error {
 	return s.call(ctx, "create database", database, func() error { return s.server.make(ctx, database) })
 }

@@ -8,10 +8,10 @@ import (
 	"tsmon/store/series"
 )
 
-// Keep implements series.Store. The server deletes whole shards, which are up to a week
-// long, once all of their values are too old. Keep rolls up what they hold before that, so
-// it has to be called each hour; the first time may take minutes. With AsItIs, a retention
-// that an operator set gets rollups only if there are some already.
+// Keep rolls up values before the server deletes them, in whole shards of up to a week once
+// all of their values are too old. It has to be called each hour; the first call may take
+// minutes. With AsItIs, a retention that an operator set gets rollups only if there are some
+// already.
 func (s *Store) Keep(ctx context.Context, database string, k series.Keeping) error {
 	if err := series.ValidKeeping(k); err != nil {
 		return err
@@ -43,7 +43,6 @@ func (s *Store) Keep(ctx context.Context, database string, k series.Keeping) err
 	})
 }
 
-// CountBefore implements series.Store.
 func (s *Store) CountBefore(ctx context.Context, database string, t time.Time) (count int64, err error) {
 	err = s.call(ctx, "count values of", database, func() error {
 		q := s.server.query()

@@ -10,13 +10,13 @@ import (
 	"tsmon/store/series"
 )
 
-// Series implements series.Reader. All ranges go in one request; for deleted values a
-// second one goes to the database of rollups.
+// Series sends all ranges in one request, and those of deleted values in another to the
+// database of rollups.
 func (s *Store) Series(ctx context.Context, database string, ranges []series.Range) (results []series.Result, err error) {
 	if err := series.ValidRanges(ranges); err != nil {
 		return nil, err
 	}
-	err = s.call(ctx, "series of", database, func() (err error) {
+	err = s.call(ctx, "read series of", database, func() (err error) {
 		results, err = s.results(ctx, database, ranges)
 		return err
 	})

@@ -143,37 +143,28 @@ func (r roller) first(ctx context.Context) (time.Time, error) {
 	return first.UTC().Truncate(day), nil
 }
 
-// rolling is a statement that rolls up fields of a measurement.
-type rolling struct {
-	measurement string
-	columns     []column
-	onlyTrue    bool // only values of the first column that are true
-}
-
-// column is a function of a field, and the name of its result in the rollups.
-type column struct {
-	field          string
-	kind           series.Kind
-	function, name string
-}
+// rolling is a statement that rolls up fields of a measurement: functions of them over a day.
+type rolling []cell
 
 // rollings returns the statements that roll up all fields: one for each measurement, and one
 // for each boolean, whose true values are counted.
-func (r roller) rollings() (all []rolling) {
+func (r roller) rollings(midnight time.Time) (all []rolling) {
 	var booleans []rolling
 	for _, k := range r.keys() {
-		if n := len(all); n == 0 || all[n-1].measurement != k.Measurement {
-			all = append(all, rolling{measurement: k.Measurement})
+		if n := len(all); n == 0 || all[n-1][0].Measurement != k.Measurement {
+			all = append(all, nil)
 		}
-		kind := r.kinds[k]
+		one := cell{Key: k, kind: r.kinds[k], since: midnight.UnixNano() - 1, until: midnight.Add(day).UnixNano() - 1}
 		functions := []string{"count", "sum", "min", "max"}
-		if kind == series.Boolean {
+		if one.kind == series.Boolean {
 			functions = []string{"count", "last"}
-			booleans = append(booleans, rolling{k.Measurement, []column{{k.Field, kind, "count", "sum"}}, true})
+			ofTrue := one
+			ofTrue.function, ofTrue.onlyTrue = "count", true
+			booleans = append(booleans, rolling{ofTrue})
 		}
-		st := &all[len(all)-1]
 		for _, function := range functions {
-			st.columns = append(st.columns, column{k.Field, kind, function, function})
+			one.function = function
+			all[len(all)-1] = append(all[len(all)-1], one)
 		}
 	}
 	return append(all, booleans...)
@@ -183,9 +174,10 @@ func (r roller) rollings() (all []rolling) {
 func (r roller) roll(ctx context.Context, midnight time.Time) error {
 	q := r.server.query()
 	q.patient = true
-	all := r.rollings()
-	for _, st := range all {
-		r.ask(&q, st, midnight)
+	all := r.rollings(midnight)
+	for _, cells := range all {
+		columns, where := clauses(&q, cells)
+		q.add(fmt.Sprintf("SELECT %s FROM %s WHERE %s GROUP BY time(%ds) fill(none)", columns, q.bind(cells[0].Measurement), where, int64(r.grain/time.Second)))
 	}
 	rows, err := r.server.askSome(ctx, r.database, q)
 	if err != nil {
@@ -204,20 +196,6 @@ func (r roller) roll(ctx context.Context, midnight time.Time) error {
 	return r.replace(ctx, midnight, slices.Collect(maps.Values(parts)))
 }
 
-// ask adds a statement about a day to q.
-func (r roller) ask(q *query, st rolling, midnight time.Time) {
-	var columns []string
-	for _, c := range st.columns {
-		columns = append(columns, c.function+"("+typed(q, c.field, c.kind)+")")
-	}
-	where := ""
-	if st.onlyTrue {
-		where = typed(q, st.columns[0].field, series.Boolean) + " = true AND "
-	}
-	q.add(fmt.Sprintf("SELECT %s FROM %s WHERE %stime >= %d AND time < %d GROUP BY time(%ds) fill(none)", strings.Join(columns, ", "),
-		q.bind(st.measurement), where, midnight.UnixNano(), midnight.Add(day).UnixNano(), int64(r.grain/time.Second)))
-}
-
 // part is a part of an hour of a measurement. It begins at a time.
 type part struct {
 	measurement string
@@ -227,27 +205,31 @@ type part struct {
 // add adds a row of an answer to the samples that are to be stored. A boolean that has
 // values gets the sum of zero too, which its own statement then replaces: that has no row
 // where none is true.
-func (st rolling) add(parts map[part]series.Sample, cells []any) error {
-	if len(cells) != 1+len(st.columns) {
+func (r rolling) add(parts map[part]series.Sample, values []any) error {
+	if len(values) != 1+len(r) {
 		return errIncomplete
 	}
-	at, ok := nanoseconds(cells[0])
+	at, ok := nanoseconds(values[0])
 	if !ok {
 		return errIncomplete
 	}
-	for i, c := range st.columns {
-		n, found := number(cells[1+i])
-		if !found || c.name == "count" && n == 0 {
+	for i, c := range r {
+		n, found := number(values[1+i])
+		name := c.function
+		if c.onlyTrue {
+			name = "sum"
+		}
+		if !found || name == "count" && n == 0 {
 			continue
 		}
-		of := part{st.measurement, at}
+		of := part{c.Measurement, at}
 		if parts[of].Fields == nil {
-			parts[of] = series.Sample{Measurement: st.measurement, Time: time.Unix(0, at), Fields: map[string]any{}}
+			parts[of] = series.Sample{Measurement: c.Measurement, Time: time.Unix(0, at), Fields: map[string]any{}}
 		}
 		fields := parts[of].Fields
-		fields[c.field+"."+c.name] = n
-		if c.name == "last" {
-			fields[c.field+".sum"] = 0.0
+		fields[c.Field+"."+name] = n
+		if name == "last" {
+			fields[c.Field+".sum"] = 0.0
 		}
 	}
 	return nil

@@ -27,9 +27,9 @@ import (
 // the server much more than lines: it syncs its log for each.
 const perRequest = 4 << 20
 
-// Write implements series.Store. It compares the kinds with the cached ones before
-// it sends anything. If another writer has just created a field with another kind,
-// the server rejects that field and keeps the other samples.
+// Write compares the kinds with the cached ones before it sends anything. If another writer
+// has just created a field with another kind, the server rejects that field and keeps the
+// other samples.
 func (s *Store) Write(ctx context.Context, database string, samples []series.Sample) error {
 	var check series.Encoder
 	text, err := encode(samples, check.Append)
@@ -143,10 +143,9 @@ const hidden = "_tsmon"
 // hiddenBytes is more than can be free in the last block of the server's log.
 const hiddenBytes = 4200
 
-// TryWrite implements series.Store. It leaves one point a day, of 4 KiB, in a measurement
-// that nothing lists.
+// TryWrite leaves one point a day, of 4 KiB, in a measurement that nothing lists.
 func (s *Store) TryWrite(ctx context.Context, database string) error {
-	return s.call(ctx, "try a write to", database, func() error {
+	return s.call(ctx, "test a write to", database, func() error {
 		filler := make([]byte, hiddenBytes*3/4)
 		rand.Read(filler) // never fails; the log is compressed
 		line := series.AppendLine(nil, series.Sample{
@@ -214,10 +213,10 @@ func discard(answer *http.Response) error {
 	return errors.Join(err, answer.Body.Close())
 }
 
-// Fields implements series.Store. A field whose kind differs between shards has the
-// first of its kinds in the order float, integer, boolean, text.
+// Fields returns the first of float, integer, boolean and text for a field whose kind differs
+// between shards.
 func (s *Store) Fields(ctx context.Context, database string) (fields map[series.Key]series.Kind, err error) {
-	err = s.call(ctx, "fields of", database, func() (err error) {
+	err = s.call(ctx, "list fields of", database, func() (err error) {
 		fields, err = s.server.fieldKeys(ctx, database)
 		return err
 	})

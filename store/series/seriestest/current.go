@@ -85,9 +85,7 @@ func lastMoves(t *testing.T, f *fixture) {
 func lastAhead(t *testing.T, f *fixture) {
 	f.write(t, sample("m", "f", 1.0, time.Minute), sample("m", "f", 2.0, -time.Nanosecond), sample("m", "f", 3.0, -200*365*24*time.Hour))
 	f.wantLast(t, key("m", "f"), 1, at(time.Minute))
-	if n := f.number(t, series.Want{Key: key("m", "f"), Aggregate: series.Max}); n != 1 {
-		t.Errorf("the greatest is %v", n)
-	}
+	f.wantNumber(t, series.Want{Key: key("m", "f"), Aggregate: series.Max}, 1)
 	f.now = Clock.Add(time.Second)
 	f.wantLast(t, key("m", "f"), 2, at(-time.Nanosecond))
 }
@@ -177,8 +175,7 @@ func tagSets(t *testing.T, f *fixture) {
 	f.wantLast(t, key("m", "b"), 1, at(2*time.Minute))
 }
 
-// tagNames checks that a tag is no field, and a field is found whose name is
-// also that of a tag.
+// tagNames checks that a tag is not a field, and that a field with the name of a tag is found.
 func tagNames(t *testing.T, f *fixture) {
 	tag := "f"
 	if f.limits.TagsApart {
@@ -187,9 +184,7 @@ func tagNames(t *testing.T, f *fixture) {
 	f.write(t, sample("m", "f", 1.0, time.Minute, "site", "12"), sample("n", "f", 2.0, time.Minute, tag, "12"))
 	f.wantMissing(t, key("m", "site"), key("m", "time"), key("m", "*"), key("m", "f::float"), key("m.n", "f"), key("m/*", "f"), key("/m/", "f"))
 	f.wantLast(t, key("n", "f"), 2, at(time.Minute))
-	if n := f.number(t, series.Want{Key: key("n", "f"), Aggregate: series.Sum}); n != 2 {
-		t.Errorf("the sum is %v", n)
-	}
+	f.wantNumber(t, series.Want{Key: key("n", "f"), Aggregate: series.Sum}, 2)
 }
 
 func large(t *testing.T, f *fixture) {
@@ -201,9 +196,7 @@ func large(t *testing.T, f *fixture) {
 	f.wantLast(t, key("m", "f"), 1e300, at(time.Minute))
 	f.wantLast(t, key("m", "s"), math.SmallestNonzeroFloat64, at(time.Minute))
 	f.write(t, sample("m", "f", 1e300, 2*time.Minute))
-	if n := f.number(t, series.Want{Key: key("m", "f"), Aggregate: series.Sum}); n != 2e300 {
-		t.Errorf("the sum is %v", n)
-	}
+	f.wantNumber(t, series.Want{Key: key("m", "f"), Aggregate: series.Sum}, 2e300)
 }
 
 func thousand(t *testing.T, f *fixture) {

@@ -16,7 +16,7 @@ import (
 	"tsmon/store/series"
 )
 
-// Clock is the time at which the suite asks. It is no round figure.
+// Clock is the present time of the suite. It is not a round one.
 var Clock = time.Date(2026, 3, 5, 15, 4, 5, 678_000_000, time.UTC)
 
 // Limits are what an adapter refuses beyond the contract: with ErrName, ErrInvalid and
@@ -35,8 +35,8 @@ func (l Limits) takes(measurement string) bool {
 
 func (l Limits) hasColumn(name string) bool { return l.Column == nil || l.Column(name) }
 
-// Suite runs every test of the contract. Each gets a store from open, which
-// fails the test if there is none to be had, and makes databases of its own in it.
+// Suite runs every test of the contract. Each gets a store from open, which fails the test if
+// it can't open one, and creates its own databases there.
 func Suite(t *testing.T, open func(t *testing.T, now func() time.Time) series.Store) {
 	SuiteWithin(t, Limits{}, open)
 }
@@ -160,14 +160,22 @@ func each[Q, A any](t *testing.T, f *fixture, questions []Q, ask func(context.Co
 	return answers
 }
 
-// number asks for one value that has to be there.
-func (f *fixture) number(t *testing.T, want series.Want) float64 {
+// wantNumber checks one value.
+func (f *fixture) wantNumber(t *testing.T, want series.Want, number float64) {
 	t.Helper()
-	v := f.current(t, want)[0]
-	if !v.Found {
-		t.Fatalf("%s %s is missing", want.Aggregate, want.Key)
+	if v := f.current(t, want)[0]; !v.Found || v.Number != number {
+		t.Errorf("%s of %s is %+v, not %v", want.Aggregate, want.Key, v, number)
 	}
-	return v.Number
+}
+
+// fields returns the kinds of all fields.
+func (f *fixture) fields(t *testing.T) map[series.Key]series.Kind {
+	t.Helper()
+	kinds, err := f.store.Fields(t.Context(), f.database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kinds
 }
 
 // wantMissing checks that keys have no value under any aggregate, nor a series.
@@ -197,6 +205,9 @@ func (f *fixture) series(t *testing.T, ranges ...series.Range) []series.Result {
 	return each(t, f, ranges, f.store.Series)
 }
 
+// errorOf returns the error of a call.
+func errorOf[T any](_ T, err error) error { return err }
+
 func wantError(t *testing.T, err, want error) {
 	t.Helper()
 	if !errors.Is(err, want) {
@@ -209,34 +220,27 @@ func (f *fixture) calls() map[string]func(context.Context, string) error {
 	k := key("m", "f")
 	return map[string]func(context.Context, string) error{
 		"Current": func(ctx context.Context, database string) error {
-			_, err := f.store.Current(ctx, database, []series.Want{{Key: k}, {Key: k, Aggregate: series.Mean}})
-			return err
+			return errorOf(f.store.Current(ctx, database, []series.Want{{Key: k}, {Key: k, Aggregate: series.Mean}}))
 		},
 		"Series": func(ctx context.Context, database string) error {
 			r := series.Range{Key: k, Start: at(time.Hour), Stop: Clock, Every: time.Minute}
-			_, err := f.store.Series(ctx, database, []series.Range{r})
-			return err
+			return errorOf(f.store.Series(ctx, database, []series.Range{r}))
 		},
-		"Fields": func(ctx context.Context, database string) error {
-			_, err := f.store.Fields(ctx, database)
-			return err
-		},
+		"Fields": func(ctx context.Context, database string) error { return errorOf(f.store.Fields(ctx, database)) },
 		"Write": func(ctx context.Context, database string) error {
 			return f.store.Write(ctx, database, []series.Sample{sample("m", "f", 1.0, time.Minute)})
 		},
 		"Keep": func(ctx context.Context, database string) error { return f.store.Keep(ctx, database, series.Keeping{}) },
 		"CountBefore": func(ctx context.Context, database string) error {
-			_, err := f.store.CountBefore(ctx, database, Clock)
-			return err
+			return errorOf(f.store.CountBefore(ctx, database, Clock))
 		},
 	}
 }
 
 func empty(t *testing.T, f *fixture) {
 	f.wantMissing(t, key("m", "f"), key("another one", "ñ"))
-	all, err := f.store.Fields(t.Context(), f.database)
-	if err != nil || len(all) != 0 {
-		t.Errorf("fields %v, error %v", all, err)
+	if all := f.fields(t); len(all) != 0 {
+		t.Errorf("fields %v", all)
 	}
 	if got := f.current(t); len(got) != 0 {
 		t.Errorf("no wants give %v", got)
@@ -250,7 +254,7 @@ func empty(t *testing.T, f *fixture) {
 	}
 }
 
-// tryWrite tries writes that nobody sees.
+// tryWrite tests writes that no reader sees.
 func tryWrite(t *testing.T, f *fixture) {
 	for range 2 {
 		if err := f.store.TryWrite(t.Context(), f.database); err != nil {
@@ -258,8 +262,8 @@ func tryWrite(t *testing.T, f *fixture) {
 		}
 	}
 	wantError(t, f.store.TryWrite(t.Context(), "no-such-database"), series.ErrNoDatabase)
-	if fields, err := f.store.Fields(t.Context(), f.database); err != nil || len(fields) != 0 {
-		t.Errorf("fields %v, error %v", fields, err)
+	if fields := f.fields(t); len(fields) != 0 {
+		t.Errorf("fields %v", fields)
 	}
 	if n, err := f.store.CountBefore(t.Context(), f.database, Clock.AddDate(10, 0, 0)); err != nil || n != 0 {
 		t.Errorf("%d values, error %v", n, err)
@@ -277,9 +281,7 @@ func createTwice(t *testing.T, f *fixture) {
 	if err := f.store.Create(t.Context(), f.database); err != nil {
 		t.Fatal(err)
 	}
-	if n := f.number(t, lastOf("m", "f")); n != 1.5 {
-		t.Errorf("the last value is %v", n)
-	}
+	f.wantNumber(t, lastOf("m", "f"), 1.5)
 }
 
 func apart(t *testing.T, f *fixture) {
@@ -288,12 +290,8 @@ func apart(t *testing.T, f *fixture) {
 	other.database = f.create(t)
 	other.wantMissing(t, key("m", "f"))
 	other.write(t, sample("m", "f", true, time.Minute))
-	if n := f.number(t, lastOf("m", "f")); n != 1.5 {
-		t.Errorf("the last value is %v", n)
-	}
-	if n := other.number(t, series.Want{Key: key("m", "f"), Aggregate: series.Sum}); n != 1 {
-		t.Errorf("the other one is %v", n)
-	}
+	f.wantNumber(t, lastOf("m", "f"), 1.5)
+	other.wantNumber(t, series.Want{Key: key("m", "f"), Aggregate: series.Sum}, 1)
 }
 
 func cancelled(t *testing.T, f *fixture) {

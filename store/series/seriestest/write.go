@@ -1,6 +1,7 @@
 package seriestest
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -15,9 +16,7 @@ import (
 func replace(t *testing.T, f *fixture) {
 	f.write(t, sample("m", "f", 1.0, time.Minute, "a", "b", "c", "d"))
 	f.write(t, sample("m", "f", 2.0, time.Minute, "c", "d", "a", "b"), sample("m", "g", 5.0, time.Minute, "a", "b", "c", "d"))
-	if n := f.number(t, series.Want{Key: key("m", "f"), Aggregate: series.Sum}); n != 2 {
-		t.Errorf("the sum is %v", n)
-	}
+	f.wantNumber(t, series.Want{Key: key("m", "f"), Aggregate: series.Sum}, 2)
 	f.wantLast(t, key("m", "g"), 5, at(time.Minute))
 }
 
@@ -35,8 +34,8 @@ func writeMany(t *testing.T, f *fixture) {
 		want[k] = figures{124.5, 149, 100, 124.5 * 50}
 	}
 	wantError(t, f.store.Write(t.Context(), f.database, append(slices.Clip(batch), sample("site7", "f", "text", time.Second))), series.ErrKind)
-	if fields, err := f.store.Fields(t.Context(), f.database); err != nil || len(fields) > 0 {
-		t.Errorf("a batch that was refused left %v, error %v", fields, err)
+	if fields := f.fields(t); len(fields) > 0 {
+		t.Errorf("a batch that was refused left %v", fields)
 	}
 	f.write(t, batch...)
 	f.wantFigures(t, 0, want)
@@ -58,33 +57,28 @@ func kindConflict(t *testing.T, f *fixture) {
 func fields(t *testing.T, f *fixture) {
 	f.write(t, series.Sample{Measurement: "m", Time: Clock, Tags: map[string]string{"tag": "x"},
 		Fields: map[string]any{"f": 1.0, "i": int64(1), "b": true, "t": "x"}}, sample("ñ 1", "f", true, 1))
-	got, err := f.store.Fields(t.Context(), f.database)
 	want := map[series.Key]series.Kind{
 		key("m", "f"): series.Float, key("m", "i"): series.Integer, key("m", "b"): series.Boolean, key("m", "t"): series.Text,
 		key("ñ 1", "f"): series.Boolean,
 	}
-	if err != nil || !maps.Equal(got, want) {
-		t.Errorf("fields %v, error %v", got, err)
+	if got := f.fields(t); !maps.Equal(got, want) {
+		t.Errorf("fields %v", got)
 	}
 }
 
-// badNames checks that names that are refused are refused everywhere.
+// badNames checks that invalid names are refused everywhere.
 func badNames(t *testing.T, f *fixture) {
 	for _, name := range []string{"", "_internal", "_", "a\x00b", "\x00", "a\xffb", "\xc3", strings.Repeat("x", 257)} {
 		for _, k := range []series.Key{key(name, "f"), key("m", name)} {
-			_, err := f.store.Current(t.Context(), f.database, []series.Want{lastOf("m", "f"), {Key: k}})
-			wantError(t, err, series.ErrName)
-			_, err = f.store.Series(t.Context(), f.database, []series.Range{{Key: k, Start: at(time.Hour), Stop: Clock, Every: 1}})
-			wantError(t, err, series.ErrName)
+			wantError(t, errorOf(f.store.Current(t.Context(), f.database, []series.Want{lastOf("m", "f"), {Key: k}})), series.ErrName)
+			wantError(t, errorOf(f.store.Series(t.Context(), f.database, []series.Range{{Key: k, Start: at(time.Hour), Stop: Clock, Every: 1}})), series.ErrName)
 			wantError(t, f.store.Write(t.Context(), f.database, []series.Sample{sample(k.Measurement, k.Field, 1.0, 0)}), series.ErrName)
 		}
 	}
 	for _, name := range []string{"", "_internal", "a/b", "../a", "a b", "a\"b", "a;b", "a\x00", "a\nb", "-a", ".a", "a.rollups", strings.Repeat("x", 65)} {
 		for method, call := range f.calls() {
-			if err := call(t.Context(), name); err == nil {
-				t.Errorf("%s takes the database %q", method, name)
-			} else {
-				wantError(t, err, series.ErrName)
+			if err := call(t.Context(), name); !errors.Is(err, series.ErrName) {
+				t.Errorf("%s of the database %q: %v", method, name, err)
 			}
 		}
 		wantError(t, f.store.Create(t.Context(), name), series.ErrName)
@@ -144,7 +138,7 @@ var Writable = []string{
 	"a_", "A", "a", "true", "1", "1i", "time2", "name", strings.Repeat("x", 256), strings.Repeat("ñ", 128),
 }
 
-// beyondLimits writes what the adapter can't store, beside what it can.
+// beyondLimits writes samples that the adapter can't store, together with one that it can.
 func beyondLimits(t *testing.T, f *fixture) {
 	good := sample("m", "f", 1.0, time.Minute)
 	for _, name := range append([]string{"a,b", "a/b"}, Writable...) {
@@ -201,10 +195,7 @@ func writableNames(t *testing.T, f *fixture) {
 			t.Errorf("the series of %q is %+v", name, res)
 		}
 	}
-	got, err := f.store.Fields(t.Context(), f.database)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := f.fields(t)
 	for _, w := range wants {
 		if got[w.Key] != series.Float {
 			t.Errorf("%s is of kind %s", w.Key, got[w.Key])
@@ -212,7 +203,7 @@ func writableNames(t *testing.T, f *fixture) {
 	}
 }
 
-// hostileNames asks for names that nobody wrote, written to break out of a query.
+// hostileNames asks for names that were not written and are made to break out of a query.
 func hostileNames(t *testing.T, f *fixture) {
 	f.write(t, sample("m", "f", 1.5, time.Minute), sample("m", "b", true, time.Minute))
 	names := append([]string{

@@ -8,14 +8,13 @@ import (
 	"tsmon/store/series"
 )
 
-// Series implements series.Reader.
 func (s *Store) Series(ctx context.Context, database string, ranges []series.Range) ([]series.Result, error) {
 	if err := series.ValidRanges(ranges); err != nil {
 		return nil, err
 	}
 	results := make([]series.Result, len(ranges))
 	now := s.now()
-	err := s.read(ctx, s.timeout, "series of "+database, database, func(ctx context.Context, scan *scanner) (err error) {
+	err := s.read(ctx, s.timeout, "read series of "+database, database, func(ctx context.Context, scan *scanner) (err error) {
 		for i, r := range ranges {
 			if results[i], err = scan.one(ctx, r, now); err != nil {
 				return err

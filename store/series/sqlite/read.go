@@ -26,13 +26,12 @@ LEFT JOIN chunks c ON c.stream = s.id AND c.last < @tomorrow AND c.last - c.span
 	AND c.last >= coalesce((SELECT max(last) FROM chunks WHERE stream = s.id AND last <= @now), @now)
 ORDER BY s.id, c.write`
 
-// Current implements series.Reader.
 func (s *Store) Current(ctx context.Context, database string, wants []series.Want) ([]series.Value, error) {
 	if err := series.ValidWants(wants); err != nil {
 		return nil, err
 	}
 	q := newQuestions(wants, s.now())
-	err := s.read(ctx, s.timeout, "current values of "+database, database, func(ctx context.Context, scan *scanner) error {
+	err := s.read(ctx, s.timeout, "read current values of "+database, database, func(ctx context.Context, scan *scanner) error {
 		if err := q.askLasts(ctx, scan); err != nil {
 			return err
 		}

@@ -48,7 +48,7 @@ type Options struct {
 	Timeout time.Duration    // of any call but CountBefore, 30 s
 }
 
-// Store is one file. Its methods may be called concurrently.
+// Store is one file. Package series documents its methods.
 type Store struct {
 	file    *sqlitefile.File
 	now     func() time.Time
@@ -85,19 +85,17 @@ func (s *Store) Close() error {
 	return s.file.Close()
 }
 
-// Ping implements series.Store.
 func (s *Store) Ping(ctx context.Context) error {
 	return call(ctx, s.timeout, "ping", func(ctx context.Context) error {
 		return s.file.Readers.QueryRowContext(ctx, "SELECT count(*) FROM databases").Scan(new(int))
 	})
 }
 
-// TryWrite implements series.Store. It writes beside the file, and removes that again.
+// TryWrite writes beside the file, and removes that again.
 func (s *Store) TryWrite(ctx context.Context, database string) error {
-	return s.read(ctx, s.timeout, "try a write to "+database, database, func(context.Context, *scanner) error { return s.file.Room() })
+	return s.read(ctx, s.timeout, "test a write to "+database, database, func(context.Context, *scanner) error { return s.file.Room() })
 }
 
-// Create implements series.Store.
 func (s *Store) Create(ctx context.Context, database string) error {
 	if err := series.ValidDatabase(database); err != nil {
 		return err

@@ -43,7 +43,6 @@ func (s *streams) add(found map[stream]source) {
 	maps.Copy(s.ids, found)
 }
 
-// Write implements series.Store.
 func (s *Store) Write(ctx context.Context, database string, samples []series.Sample) error {
 	if err := series.ValidSamples(samples); err != nil {
 		return err
@@ -197,10 +196,9 @@ func (b *batch) look(ctx context.Context, of stream, kind series.Kind) (found so
 	return found, err
 }
 
-// Fields implements series.Store.
 func (s *Store) Fields(ctx context.Context, database string) (map[series.Key]series.Kind, error) {
 	fields := map[series.Key]series.Kind{}
-	err := s.read(ctx, s.timeout, "fields of "+database, database, func(ctx context.Context, scan *scanner) error {
+	err := s.read(ctx, s.timeout, "list fields of "+database, database, func(ctx context.Context, scan *scanner) error {
 		return scan.each(ctx, func(r sqlitefile.Row) error {
 			var key series.Key
 			var kind series.Kind

@@ -170,7 +170,6 @@ type rule interface {
 	mayStep(s *seen, reach int64) bool
 }
 
-// ending is how a rollout ended.
 type ending struct {
 	halted   bool
 	stalled  bool  // at a step that was never followed by another
@@ -213,7 +212,6 @@ func (r *run) roll(steps []int, every time.Duration, by rule) ending {
 	}
 }
 
-// clear forgets an earlier rollout.
 func (r *run) clear() {
 	for t := r.next(0, len(r.moments)); t < len(r.moments); t = r.next(t+1, len(r.moments)) {
 		r.moments[t] = moment{}
