@@ -15,7 +15,6 @@ import (
 	"tsmon/channels"
 	"tsmon/release/bundle"
 	"tsmon/release/library"
-	"tsmon/store/object"
 )
 
 const (
@@ -35,19 +34,6 @@ var planDigits = regexp.MustCompile(`^[0-9a-f]{1,64}$`)
 // newer before older; more is then true. Find finds any plan by its hash.
 func (p Plans) List(ctx context.Context, channel string) (all []*Waiting, more bool, err error) {
 	return p.list(ctx, channel, "")
-}
-
-// Names returns the channels that plans of the store are for, sorted.
-func (p Plans) Names(ctx context.Context) (names []string, err error) {
-	for name, err := range object.Folders(ctx, p.Store, planRoot) {
-		if err != nil {
-			return nil, err
-		}
-		if channels.CheckName(name) == nil {
-			names = append(names, name)
-		}
-	}
-	return names, nil
 }
 
 // list is List for the plans whose hash begins with a text.
@@ -76,22 +62,18 @@ func (p Plans) list(ctx context.Context, channel, hash string) (all []*Waiting, 
 	if err := group.Wait(); err != nil {
 		return nil, false, err
 	}
-	all = []*Waiting{}
-	for _, w := range read {
-		if w == nil {
-			continue
-		}
+	all = slices.DeleteFunc(read, func(w *Waiting) bool { return w == nil })
+	for _, w := range all {
 		if broken != nil && w.Stale == "" && w.Entry.Action != channels.Repair {
 			w.Stale = broken.Error()
 		}
-		all = append(all, w)
 	}
 	return all, more, nil
 }
 
 // hashes returns the hashes of the plans to read that begin with a text, sorted.
 func (p Plans) hashes(ctx context.Context, channel, text string) (hashes []string, more bool, err error) {
-	folder := planRoot + channel + "/"
+	folder := Folder + channel + "/"
 	if len(text) == 64 { // even if somebody has put too many signatures beside it
 		return []string{text}, false, nil
 	}
@@ -222,7 +204,7 @@ func (p Plans) Withdraw(ctx context.Context, channel, hash string, dry bool) (*W
 // repeated.
 func (p Plans) remove(ctx context.Context, channel, hash string) error {
 	var signatures []string
-	for info, err := range p.Store.List(ctx, planRoot+channel+"/"+hash+".", "") {
+	for info, err := range p.Store.List(ctx, Folder+channel+"/"+hash+".", "") {
 		if err != nil {
 			return err
 		}

@@ -39,8 +39,9 @@ var (
 )
 
 const (
-	planRoot = "plans/"
-	root     = "root" // name of a signer with a key of Plans.Root
+	// Folder is that of all plans.
+	Folder = "plans/"
+	root   = "root" // name of a signer with a key of Plans.Root
 	// Life is how long a plan may wait for signatures by default.
 	Life    = 7 * 24 * time.Hour
 	maxPlan = channels.MaxEntry // bytes
@@ -89,10 +90,10 @@ type Plans struct {
 	Now      func() time.Time
 }
 
-func planKey(channel, hash string) string { return planRoot + channel + "/" + hash + ".json" }
+func planKey(channel, hash string) string { return Folder + channel + "/" + hash + ".json" }
 
 func sigKey(channel, hash, who string) string {
-	return planRoot + channel + "/" + hash + "." + who + ".sig"
+	return Folder + channel + "/" + hash + "." + who + ".sig"
 }
 
 // Appointed is the default reason of an entry that appoints operators.

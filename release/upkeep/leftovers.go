@@ -25,7 +25,7 @@ import (
 // records go, and all bundles that no log entry names, unless the version is doomed. Of any
 // other version, bundles go that neither its record nor its staging records name. With Strays
 // it adds what no log names, unless a plan waits to show the version.
-func (w *pruning) leftovers(ctx context.Context, doomed []string) (err error) {
+func (w *pruning) leftovers(ctx context.Context) (err error) {
 	if err := w.readLinks(ctx); err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func (w *pruning) leftovers(ctx context.Context, doomed []string) (err error) {
 		if shown {
 			w.leave(s.staged, nobody)
 		}
-		if shown && !slices.Contains(doomed, version) {
+		if shown && !slices.Contains(w.doomed, version) {
 			w.leave(s.objects, named.Has)
 		}
 		switch {
@@ -192,27 +192,27 @@ func (w *pruning) keepRecords(s *stock, stay []*library.Record) {
 }
 
 // unfinished finds uploads of bundles that nobody goes on with.
-func (w *pruning) unfinished(ctx context.Context) (left []object.Upload, err error) {
+func (w *pruning) unfinished(ctx context.Context) error {
 	store, ok := w.Library.Store.(object.Uploads)
 	if !ok {
-		return nil, nil
+		return nil
 	}
 	uploads, err := store.Unfinished(ctx, library.Root)
 	if errors.Is(err, fs.ErrPermission) {
 		w.report.Warnings = append(w.report.Warnings, fmt.Sprintf("unfinished uploads stay: %v", err))
-		return nil, nil
+		return nil
 	}
 	for _, u := range uploads {
 		if w.began.Sub(u.Begun) >= leftoverAge {
-			left, w.report.Unfinished = append(left, u), append(w.report.Unfinished, u.Key)
+			w.uploads, w.report.Unfinished = append(w.uploads, u), append(w.report.Unfinished, u.Key)
 		}
 	}
-	return left, err
+	return err
 }
 
-// clear removes the leftovers and aborts uploads. Of what is staged for a target the
+// clear removes the leftovers and aborts unfinished uploads. Of what is staged for a target the
 // object with the highest number counts: it goes last.
-func (w *pruning) clear(ctx context.Context, uploads []object.Upload) error {
+func (w *pruning) clear(ctx context.Context) error {
 	highest := map[string]string{} // by folder
 	for _, key := range w.report.Leftovers {
 		if strings.HasPrefix(key, library.StagedRoot) {
@@ -227,8 +227,8 @@ func (w *pruning) clear(ctx context.Context, uploads []object.Upload) error {
 	if err := w.Library.Store.Delete(ctx, last...); err != nil {
 		return err
 	}
-	if store, ok := w.Library.Store.(object.Uploads); ok && len(uploads) > 0 {
-		return store.Abort(ctx, uploads...)
+	if store, ok := w.Library.Store.(object.Uploads); ok && len(w.uploads) > 0 {
+		return store.Abort(ctx, w.uploads...)
 	}
 	return nil
 }

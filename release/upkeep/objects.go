@@ -74,10 +74,10 @@ func (r *repair) mendBundle(ctx context.Context, version string, b *library.Stor
 	l, key := r.Library, library.BundleKey(version, b.Name)
 	same, err := l.Holds(ctx, key, b.Size, b.CRC64)
 	missing := errors.Is(err, fs.ErrNotExist)
-	switch {
-	case err != nil && !missing:
+	if err != nil && !missing {
 		return false, err
-	case !same:
+	}
+	if !same {
 		if ok, err = r.putBack(ctx, key, b, missing); err != nil || !ok {
 			if !missing && !ok {
 				r.wrong = append(r.wrong, key)

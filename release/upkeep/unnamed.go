@@ -11,6 +11,7 @@ import (
 	"tsmon/release/approval"
 	"tsmon/release/bundle"
 	"tsmon/release/library"
+	"tsmon/store/object"
 )
 
 // unnamedShown bounds the findings of Unnamed.
@@ -39,7 +40,7 @@ func (k Keeper) Unnamed(ctx context.Context) (found Findings, err error) {
 		_, err = w.kept(ctx)
 	}
 	if err == nil {
-		err = w.leftovers(ctx, nil)
+		err = w.leftovers(ctx)
 	}
 	if errors.Is(err, channels.ErrLog) {
 		return nil, nil
@@ -114,11 +115,13 @@ func (k Keeper) Unclaimed(ctx context.Context, version string) error {
 func (w *pruning) planned(ctx context.Context) (map[string]*approval.Waiting, error) {
 	found := map[string]*approval.Waiting{}
 	plans := approval.Plans{Store: w.Library.Store, Channels: w.Channels, Now: w.Now}
-	names, err := plans.Names(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for _, name := range names {
+	for name, err := range object.Folders(ctx, w.Library.Store, approval.Folder) {
+		if err != nil {
+			return nil, err
+		}
+		if channels.CheckName(name) != nil {
+			continue
+		}
 		plans.Root = w.Channels.Trust[name].Root
 		all, _, err := plans.List(ctx, name)
 		if err != nil {
