@@ -62,8 +62,8 @@ var LoadDescription = sync.OnceValues(func() (Description, error) {
 	return Description{doc, router}, err
 })
 
-// checkOptions leave a request as it is, take every status for a mistake that is
-// not described, and leave security to TestDescribedSecurity.
+// checkOptions don't change a request, treat a status that is not described as a mistake, and
+// leave security to TestDescribedSecurity.
 var checkOptions = openapi3filter.Options{
 	IncludeResponseStatus: true,
 	SkipSettingDefaults:   true,
@@ -119,8 +119,8 @@ func (d Description) checkElsewhere(r *http.Request, a Answer) error {
 	return d.Components.Schemas["Failures"].Value.VisitJSON(body)
 }
 
-// checkAnswer looks at status, headers and body. Of an answer to HEAD and a 304
-// package openapi3filter looks at nothing.
+// checkAnswer checks status, headers and body. Package openapi3filter ignores answers to HEAD
+// and 304.
 func checkAnswer(request *openapi3filter.RequestValidationInput, a Answer) error {
 	response := request.Route.Operation.Responses.Status(a.Status)
 	if response == nil {
@@ -149,8 +149,7 @@ func checkAnswer(request *openapi3filter.RequestValidationInput, a Answer) error
 	})
 }
 
-// checkRequest looks at parameters and body. A body that can't be read again is
-// passed over.
+// checkRequest checks parameters and body. It skips a body that can't be read again.
 func checkRequest(request *openapi3filter.RequestValidationInput) error {
 	options, r := checkOptions, request.Request
 	request.Options = &options

@@ -184,7 +184,7 @@ func changed(path string) error {
 }
 
 // unchanged reads a file, and writes what it reads to copies. It fails with ErrChanged, instead of
-// returning the last bytes, if the file changed meanwhile or if same, unless nil, denies it.
+// returning the last bytes, if the file changed meanwhile, or if same is set and returns false.
 func unchanged(file *os.File, before os.FileInfo, same func() bool, copies ...io.Writer) io.Reader {
 	return Withhold(io.TeeReader(file, io.MultiWriter(copies...)), before.Size(), func() error {
 		after, err := file.Stat()

@@ -136,7 +136,7 @@ func (o *opened) data(limit int64) ([]byte, error) {
 // header reads the first member.
 func (o *opened) header() (h Header, err error) {
 	err = o.next()
-	if errors.Is(err, zstd.ErrMagicMismatch) || errors.Is(err, tar.ErrHeader) {
+	if errors.Is(err, zstd.ErrMagicMismatch) || errors.Is(err, tar.ErrHeader) || err == nil && o.name == "" {
 		return h, fmt.Errorf("%w, or not one of `tsmon release export`", ErrDamaged)
 	}
 	if err != nil {

@@ -40,8 +40,7 @@ type ChannelState struct {
 
 func stateOf(e *channels.Entry, channel, publicURL string, rings bool) ChannelState {
 	s := ChannelState{Channel: channel, Rings: rings, Version: e.Version, Sequence: e.Sequence, Action: string(e.Action), Targets: e.Targets,
-		When: e.When.Format(time.RFC3339), Who: e.Who}
-	s.Rollout = release.ShareOf(e.Rollout, rings)
+		When: e.When.Format(time.RFC3339), Who: e.Who, Rollout: release.ShareOf(e.Rollout, rings)}
 	if publicURL != "" {
 		s.URL = publicURL + "/" + channels.ManifestKey(channel)
 	}

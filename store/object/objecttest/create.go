@@ -23,7 +23,7 @@ func roundTrips(t *testing.T, s object.Store) {
 			wantContent(t, s, key, data)
 			stat, err := s.Stat(t.Context(), key)
 			if err != nil || !sameInfo(stat, info) {
-				t.Errorf("Create tells %+v and Stat %+v, %v", info, stat, err)
+				t.Errorf("Create returns %+v and Stat %+v, %v", info, stat, err)
 			}
 		})
 	}
@@ -97,8 +97,7 @@ type failing struct{}
 
 func (failing) Read([]byte) (int, error) { return 0, errReader }
 
-// failWithLast fails in the very call that delivers the last byte, and claims
-// afterwards that all is well.
+// failWithLast fails in the call that delivers the last byte, and then returns io.EOF.
 type failWithLast struct{ data []byte }
 
 func (f *failWithLast) Read(p []byte) (int, error) {
@@ -130,7 +129,7 @@ func createCancelled(t *testing.T, s object.Store) {
 	}
 }
 
-// call is a reader that holds nothing and calls a function when it is reached.
+// call is an empty reader that calls a function when it is read.
 type call func()
 
 func (c call) Read([]byte) (int, error) {
@@ -151,8 +150,8 @@ func race(t *testing.T, s object.Store, n, size int) {
 	wantContent(t, s, "log/stable/0000000001.json", data[winner])
 }
 
-// onlyWinner runs n attempts at once, wants all but one to fail with refused,
-// and returns the one that did not.
+// onlyWinner makes n attempts at once, of which all but one must fail with refused, and returns
+// the index of that one.
 func onlyWinner(t *testing.T, n int, refused error, attempt func(i int) error) int {
 	t.Helper()
 	errs := atOnce(n, attempt)

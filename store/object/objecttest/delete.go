@@ -10,7 +10,7 @@ import (
 	"tsmon/store/object"
 )
 
-// deletes: what is deleted is gone, nothing else is, and its key can be used again.
+// deletes: only the deleted objects are gone, and their keys can be used again.
 func deletes(t *testing.T, s object.Store) {
 	for _, key := range []string{"a/b", "a/bc", "a/b.sig", "ab"} {
 		mustCreate(t, s, key, sample(10))

@@ -11,7 +11,7 @@ import (
 	"tsmon/store/object"
 )
 
-// BadKeys is a choice of strings that no adapter takes as a key.
+// BadKeys are strings that are not valid keys.
 var BadKeys = []string{
 	"", ".", "..", "/", "/a", "a/", "a//b", "./a", "a/.", "a/..", "a/../b", "../a", "a/../../b",
 	".hidden", "a/.hidden", ".tsmon/temp", "a\\b", "..\\a", "c:a", "a\x00b", "a\nb", "a\x7fb",

@@ -42,7 +42,7 @@ func listOrder(t *testing.T, s object.Store) {
 			t.Fatal(err)
 		}
 		if info.Size != int64(len(info.Key)) || info.ModTime.IsZero() || info.ETag != "" {
-			t.Errorf("List tells %+v", info)
+			t.Errorf("List yields %+v", info)
 		}
 		got = append(got, info.Key)
 	}

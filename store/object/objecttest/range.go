@@ -21,7 +21,7 @@ func part(ctx context.Context, s object.Store, key, etag string, offset, length 
 	return io.ReadAll(r)
 }
 
-// wantParts wants every part to be what the object holds there.
+// wantParts checks that each part has the object's bytes.
 func wantParts(t *testing.T, s object.Store, key, etag string, data []byte, parts ...[2]int64) {
 	t.Helper()
 	for _, p := range parts {

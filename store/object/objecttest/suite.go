@@ -21,8 +21,8 @@ import (
 	"tsmon/store/object"
 )
 
-// Suite runs every test of the contract. Each gets a store of its own, empty
-// and writable, from open, which fails the test if there is none to be had.
+// Suite runs every test of the contract. open returns a new, empty, writable store for each, or
+// fails the test.
 func Suite(t *testing.T, open func(t *testing.T) object.Store) {
 	for _, c := range []struct {
 		name string
@@ -62,8 +62,8 @@ func Suite(t *testing.T, open func(t *testing.T) object.Store) {
 	}
 }
 
-// Missing tests that each method of a store whose bucket or root folder is not
-// there says so, instead of passing for an empty store.
+// Missing tests that each method of a store whose bucket or root folder is missing says so,
+// instead of treating it as an empty store.
 func Missing(t *testing.T, s object.Store) {
 	ctx := t.Context()
 	calls := reads(ctx, s, "a/b")
@@ -137,7 +137,7 @@ func mustSwap(t *testing.T, s object.Store, key, etag string, data []byte) objec
 	return info
 }
 
-// wantContent checks that an object holds data, by each way to look at it.
+// wantContent checks that an object holds data, with each method that reads it.
 func wantContent(t *testing.T, s object.Store, key string, data []byte) {
 	t.Helper()
 	got, info := content(t, s, key)
@@ -149,21 +149,21 @@ func wantContent(t *testing.T, s object.Store, key string, data []byte) {
 		t.Fatal(err)
 	}
 	if !sameInfo(stat, info) {
-		t.Errorf("Stat tells %+v and Get %+v", stat, info)
+		t.Errorf("Stat returns %+v and Get %+v", stat, info)
 	}
 	if info.Key != key || info.Size != int64(len(data)) || info.ETag == "" || info.ModTime.IsZero() {
-		t.Errorf("Get tells %+v of %d bytes at %s", info, len(data), key)
+		t.Errorf("Get returns %+v of %d bytes at %s", info, len(data), key)
 	}
 	sum, err := s.Checksum(t.Context(), key)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if want := checksum(data); sum != want {
-		t.Errorf("Checksum tells %016x instead of %016x", sum, want)
+		t.Errorf("Checksum returns %016x instead of %016x", sum, want)
 	}
 }
 
-// sameInfo compares up to the second, which is what HTTP can tell.
+// sameInfo compares times to the second, which is the precision of HTTP.
 func sameInfo(a, b object.Info) bool {
 	sameTime := a.ModTime.Unix() == b.ModTime.Unix()
 	a.ModTime = b.ModTime

@@ -25,12 +25,12 @@ func swap(t *testing.T, s object.Store) {
 	info := mustSwap(t, s, pointer, "", first)
 	wantContent(t, s, pointer, first)
 	if stat, err := s.Stat(t.Context(), pointer); err != nil || !sameInfo(stat, info) {
-		t.Errorf("Swap tells %+v and Stat %+v, %v", info, stat, err)
+		t.Errorf("Swap returns %+v and Stat %+v, %v", info, stat, err)
 	}
 	next := mustSwap(t, s, pointer, info.ETag, second)
 	wantContent(t, s, pointer, second)
 	if next.ETag == info.ETag {
-		t.Error("other bytes wear the same ETag")
+		t.Error("other bytes have the same ETag")
 	}
 	created := mustCreate(t, s, "created", first)
 	mustSwap(t, s, "created", created.ETag, second)
@@ -105,8 +105,8 @@ func samples(n, size int) [][]byte {
 	return data
 }
 
-// swapChain lets writers append lines to one object, each reading it anew when
-// it lost. No line may get lost or come twice.
+// swapChain lets writers append lines to one object; a writer that loses reads it again. No
+// line may be lost or repeated.
 func swapChain(t *testing.T, s object.Store) {
 	const writers, lines = 4, 8
 	mustSwap(t, s, pointer, "", nil)
@@ -131,7 +131,7 @@ func swapChain(t *testing.T, s object.Store) {
 	}
 }
 
-// appendLine swaps until the line is there.
+// appendLine swaps until the object has the line.
 func appendLine(ctx context.Context, s object.Store, line string) error {
 	for {
 		data, etag, err := read(ctx, s)
@@ -155,7 +155,7 @@ func read(ctx context.Context, s object.Store) (data []byte, etag string, err er
 	return data, info.ETag, err
 }
 
-// readWhileSwapping wants readers to see one of the written objects, whole.
+// readWhileSwapping demands that readers see one of the written objects as a whole.
 func readWhileSwapping(t *testing.T, s object.Store) {
 	version := func(i int) []byte { return bytes.Repeat([]byte{byte('a' + i)}, 10_000+1000*i) }
 	info := mustSwap(t, s, pointer, "", version(0))

@@ -10,11 +10,11 @@ import (
 	"tsmon/store/record"
 )
 
-// Ages lives for days on end with a fleet of a few clients and a release a day, and demands
-// that the tables of clients stay as they were after 60 days, of which 30 are kept. It logs
-// how long a pass of the guard takes then and in the end. bytes is the size of those tables, once the database has cleaned up,
-// which it does by itself in the time of a day. There are 120 days, and 10,000 in the share of
-// a long run that has the case of this number.
+// Ages simulates days of a fleet of a few clients with a release a day, and demands that the
+// tables of clients don't grow after 60 days, of which 30 are kept. It logs how long a pass of
+// the guard takes then and in the end. bytes returns the size of those tables once the database
+// has cleaned up, as it does by itself within a day. There are 120 days, and 10,000 in the
+// share of a long run that has the case of this number.
 func Ages(t *testing.T, number int, s record.Store, bytes func() int64) {
 	t.Helper()
 	const first, kept, fleet, looks = 60, 30, 100, 20

@@ -28,8 +28,8 @@ func Diagram(tb testing.TB, s record.Store) (string, record.Diagram) {
 	return schema, read(tb, s, schema, save(tb, s, schema, d))
 }
 
-// Benchmarks measures saving and reading a diagram of 200 lines. What trips
-// returns, which may be nil, is how many round trips the store has made.
+// Benchmarks measures saving and reading a diagram of 200 lines. trips, which may be nil,
+// returns how many round trips the store has made.
 func Benchmarks(b *testing.B, open func(b *testing.B) (s record.Store, trips func() int64)) {
 	for _, c := range []struct {
 		name string
@@ -63,8 +63,8 @@ func Benchmarks(b *testing.B, open func(b *testing.B) (s record.Store, trips fun
 	}
 }
 
-// BenchmarkSightings measures batches of SightingsSize entries of each kind: of
-// clients that are new, and of those that are there, among 10 times as many.
+// BenchmarkSightings measures batches of SightingsSize entries of each kind: of new clients,
+// and of known ones among 10 times as many.
 func BenchmarkSightings(b *testing.B, s record.Store) {
 	const batches = 10
 	next := 0

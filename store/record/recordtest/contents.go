@@ -72,7 +72,7 @@ func single(t *testing.T, s record.Store, want record.Content) {
 	equal(t, "variable of a line", read(t, s, schema, 1).Lines[0].Variable.Name, "Suma")
 }
 
-// importOrder imports variables and charts in several goes.
+// importOrder imports variables and charts in several calls.
 func importOrder(t *testing.T, s record.Store) {
 	makeTenant(t, s, schema)
 	for _, c := range []struct{ keys, want string }{

@@ -13,8 +13,8 @@ import (
 // SightingsSize is how many entries of each kind the largest batch has.
 const SightingsSize = 10_000
 
-// crowd returns sightings of the clients from from to below to: each has version
-// 1, and was offered version 2 and fetched it.
+// crowd returns sightings of the clients with the numbers from to to-1: each has version 1, and
+// was offered version 2 and fetched it.
 func crowd(from, to int) record.Sightings {
 	var s record.Sightings
 	for i := from; i < to; i++ {
@@ -26,7 +26,7 @@ func crowd(from, to int) record.Sightings {
 	return s
 }
 
-// demandCrowd demands that n clients of a crowd are there, and no others.
+// demandCrowd demands that n clients of a crowd are stored, and no others.
 func demandCrowd(t testing.TB, s record.Store, n int) {
 	t.Helper()
 	var want []record.ClientCount
@@ -40,8 +40,7 @@ func demandCrowd(t testing.TB, s record.Store, n int) {
 // Sightings returns sightings of n clients of every kind.
 func Sightings(n int) record.Sightings { return crowd(0, n) }
 
-// Sighted demands of a store, which knows of no other clients, that it keeps
-// some.
+// Sighted checks that a store without clients records some.
 func Sighted(t *testing.T, s record.Store) {
 	t.Helper()
 	sight(t, s, Sightings(3))
@@ -62,8 +61,8 @@ func manySightings(t *testing.T, s record.Store) {
 	demandCrowd(t, s, 0)
 }
 
-// sightCancelledInside cancels at any moment: each left all or nothing of a kind, and
-// all where it said so. A database may come to the end after the caller gave up.
+// sightCancelledInside cancels calls at any moment: of each kind all entries are stored or
+// none, and all if there was no error. A database may commit after the caller gave up.
 func sightCancelledInside(t *testing.T, s record.Store) {
 	const rounds, size = 20, 400
 	begun := time.Now()
@@ -100,10 +99,9 @@ const (
 	sightRound = 120 // entries of each kind
 )
 
-// SightRace lets many goroutines tell each of the stores, which are of one
-// database without clients, of the same clients in different orders, while
-// others count and forget what was seen long ago: nobody may fail, and nothing
-// be lost.
+// SightRace lets many goroutines record the same clients in different orders, through stores of
+// one database without clients, while others count clients and delete old ones: no call may
+// fail, and nothing may be lost.
 func SightRace(t *testing.T, stores ...record.Store) {
 	t.Helper()
 	raceAll(t, sighters, func(i int) error {
@@ -120,9 +118,8 @@ func SightRace(t *testing.T, stores ...record.Store) {
 	}
 }
 
-// sightOften sights clients of one half and downloads of the other, each earlier
-// than the last, so that others meet the same rows in another order; in the end
-// all of both.
+// sightOften records clients of one half and downloads of the other, each earlier than the
+// last, so that others meet the same rows in another order. In the end it records all of both.
 func sightOften(ctx context.Context, s record.Store, i int) error {
 	own, other := crowd(0, sighted/2), crowd(sighted/2, sighted)
 	if i%2 == 1 {
@@ -148,8 +145,8 @@ func sightOften(ctx context.Context, s record.Store, i int) error {
 	return s.Sight(ctx, pick(crowd(0, sighted), sighted, i))
 }
 
-// pick returns n entries of each kind, which may be of other clients in each, in
-// an order that the seed gives.
+// pick returns n entries of each kind, chosen and ordered by the seed. Those of two kinds may
+// be of different clients.
 func pick(s record.Sightings, n, seed int) record.Sightings {
 	random := rand.New(rand.NewPCG(uint64(seed), 1))
 	var some record.Sightings

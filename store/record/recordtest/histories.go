@@ -14,7 +14,8 @@ func histories(t *testing.T, s record.Store) {
 		return must(s.Seen(t.Context(), channel))(t)
 	}
 	equal(t, "what nobody has seen", seen("stable"), record.Seen{})
-	// Of many that see it first, and of many that see it go on, one is recorded.
+	// Of many that see the first end at once, and of many that see a later one, one is
+	// recorded.
 	before := record.Seen{}
 	for _, sequence := range []int64{1, 7} {
 		end := func(by int) record.Seen { return record.Seen{Sequence: sequence, Hash: fmt.Sprint("by ", by)} }

@@ -38,7 +38,7 @@ func installed(list ...record.Installed) record.Sightings {
 	return record.Sightings{Installed: list}
 }
 
-// has is what a client has, at some microseconds after noon.
+// has returns the version of a client, at some microseconds after noon.
 func has(channel string, c int, version, cohort string, micros int) record.Installed {
 	return record.Installed{Channel: channel, Client: client(c), Version: version, Target: target, Cohort: cohort, Seen: moment(micros)}
 }
@@ -126,7 +126,7 @@ func clientTargets(t *testing.T, s record.Store) {
 	equal(t, "reported later", clients(t, s, stable, time.Time{}), []record.ClientCount{counted("1", target, "", 1)})
 }
 
-// notOffered tells of releases that nobody was offered.
+// notOffered reports on releases that were not offered.
 func notOffered(t *testing.T, s record.Store) {
 	all := func(version string) record.Try {
 		return record.Try{Channel: stable, Client: client(1), Version: version, Installed: moment(2), Running: moment(3), Failed: moment(4), Crashed: moment(5)}

@@ -36,7 +36,7 @@ func claim(t *testing.T, s record.Store, now, again, limit int) (ids []string) {
 	return ids
 }
 
-// outbox follows messages until somebody has them.
+// outbox follows messages until they are delivered.
 func outbox(t *testing.T, s record.Store) {
 	equal(t, "what was told at first", must(s.Told(t.Context(), moment(5)))(t), record.Told{Begin: moment(5), Moves: map[string]uint64{}})
 	queue(t, s, stable, 2, message("b", 11), message("a", 10))
@@ -67,7 +67,7 @@ func outbox(t *testing.T, s record.Store) {
 	equal(t, "what is told in the end", told(t, s), record.Told{Begin: moment(5), Moves: map[string]uint64{stable: 2, beta: 1 << 40, "quiet": 3}, Waiting: 1})
 }
 
-// outboxInvalid: of a batch with a wrong message nothing is kept.
+// outboxInvalid: a batch with an invalid message is refused as a whole.
 func outboxInvalid(t *testing.T, s record.Store) {
 	right := message("right", 1)
 	for name, c := range map[string]struct {
@@ -92,8 +92,8 @@ func outboxInvalid(t *testing.T, s record.Store) {
 	equal(t, "what was claimed", all, []record.Message{hostile})
 }
 
-// OutboxRace lets servers queue the same messages and send them at once: each message
-// is sent by one of them, in so far as none is late.
+// OutboxRace lets servers queue the same messages and send them at once: each message is sent
+// once, since no claim expires.
 func OutboxRace(t *testing.T, stores ...record.Store) {
 	t.Helper()
 	const messages = 60

@@ -39,7 +39,7 @@ var (
 	offered = record.Progress{Offered: 1}
 )
 
-// outcomes makes a client of each way in which a release can end up.
+// outcomes tries each outcome of a release.
 func outcomes(t *testing.T, s record.Store) {
 	for i, c := range []struct {
 		seen at
@@ -51,13 +51,13 @@ func outcomes(t *testing.T, s record.Store) {
 		{at{asked: 4, installed: 3}, waiting},
 		{at{asked: 1, fetched: 3, installed: 5}, waiting},
 		{at{asked: 1, fetched: 5, installed: 3}, waiting},
-		// Kept, unless it said since that it waits.
+		// Kept, unless it has reported since that it is waiting.
 		{at{asked: 4, fetched: 3}, stuck},
 		{at{asked: 9, fetched: 3, installed: 2}, stuck},
 		{at{asked: 9, fetched: 3, installed: 3}, waiting},
 		{at{asked: 9, fetched: 3, installed: 5}, waiting},
 		{at{asked: 9, fetched: 6, installed: 5}, stuck},
-		// The last of running, failed and kept.
+		// The latest of running, failed and kept.
 		{at{asked: 1, failed: 2}, failed},
 		{at{asked: 1, running: 2}, running},
 		{at{asked: 1, running: 2, failed: 3}, failed},
@@ -72,11 +72,11 @@ func outcomes(t *testing.T, s record.Store) {
 		{at{asked: 4, fetched: 3, running: 5, failed: 5}, failed},
 		{at{asked: 4, fetched: 3, running: 6, failed: 5}, running},
 		{at{asked: 6, fetched: 3, running: 4, failed: 5}, stuck},
-		// Whatever came after is of no account.
+		// Later offers, downloads and installations don't count.
 		{at{asked: 5, fetched: 6, installed: 7, running: 2}, running},
 		{at{asked: 5, fetched: 6, installed: 7, failed: 2}, failed},
 		{at{asked: 9, fetched: 3, installed: 5, failed: 2}, failed},
-		// A crash stands.
+		// A crash outweighs the rest.
 		{at{asked: 1, crashed: 2}, crashed},
 		{at{asked: 9, crashed: 2}, crashed},
 		{at{asked: 1, fetched: 9, crashed: 2}, crashed},
@@ -95,8 +95,7 @@ func outcomes(t *testing.T, s record.Store) {
 	equal(t, "outcomes in another channel", progress(t, s, beta, "all"), record.Progress{})
 }
 
-// latestStands sees everything at three times, in every order: the latest is what a
-// try was last seen with.
+// latestStands sees each step at three times, in every order: the latest counts.
 func latestStands(t *testing.T, s record.Store) {
 	for kind, c := range []struct {
 		seen func(micros int) at
@@ -122,8 +121,7 @@ func latestStands(t *testing.T, s record.Store) {
 	forget(t, s, moment(8), 36)
 }
 
-// keptCase is what a release comes to whose asks and downloads are merged one
-// after the other.
+// keptCase is a sequence of steps, which are merged one after the other, and its outcome.
 type keptCase struct {
 	steps      []at
 	kept, from int             // when it was offered it again, and fetched it; 0: it is not kept
@@ -133,7 +131,7 @@ type keptCase struct {
 func ask(micros int) at   { return at{asked: micros} }
 func fetch(micros int) at { return at{fetched: micros} }
 
-// kept asks what becomes of a client that is offered again what it fetched.
+// kept tries clients that are offered again what they have fetched.
 func kept(t *testing.T, s record.Store) {
 	for i, c := range []keptCase{
 		{[]at{ask(1)}, 0, 0, offered},
@@ -173,8 +171,8 @@ func kept(t *testing.T, s record.Store) {
 	}
 }
 
-// demand asks what it came to for client 1 on both channels. Then it adds what only shows
-// when that client was offered the release again, and which download that was.
+// demand checks the outcome for client 1 on both channels. Then it merges steps that show when
+// the client was offered the release again, and after which download.
 func (c keptCase) demand(t *testing.T, s record.Store, version string) {
 	t.Helper()
 	if c.kept == 0 {
@@ -196,8 +194,8 @@ func (c keptCase) demand(t *testing.T, s record.Store, version string) {
 	}
 }
 
-// keptInAnyOrder merges an ask and a download, the former after the latter, in
-// both orders, before and after other clients' and releases'.
+// keptInAnyOrder merges a download and a later ask in both orders, among steps of other clients
+// and releases.
 func keptInAnyOrder(t *testing.T, s record.Store) {
 	for _, first := range []at{{}, ask(1), ask(4), ask(5)} {
 		for i, order := range [][]at{{ask(5), fetch(4)}, {fetch(4), ask(5)}} {
@@ -215,8 +213,7 @@ func keptInAnyOrder(t *testing.T, s record.Store) {
 	}
 }
 
-// keptRepeated tells what was merged in order of time again, in that order and the
-// other.
+// keptRepeated merges the same steps again, in order and backwards.
 func keptRepeated(t *testing.T, s record.Store) {
 	steps := []at{ask(1), fetch(2), ask(3), ask(4), fetch(5), fetch(6), ask(7), {installed: 8}, fetch(9), ask(10)}
 	cases := []keptCase{{nil, 0, 0, offered}, {nil, 0, 0, waiting}, {nil, 3, 2, waiting}, {nil, 4, 2, waiting}, {nil, 4, 2, waiting},

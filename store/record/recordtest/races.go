@@ -12,8 +12,8 @@ import (
 	"tsmon/store/record"
 )
 
-// saversRace lets savers replace one set of lines, and add some of their own, at
-// once: the set must be of one saver, and nobody's additions may be lost.
+// saversRace lets savers replace one set of lines, and add lines of their own, at once: the set
+// must come from one saver, and no addition may be lost.
 func saversRace(t *testing.T, s record.Store) {
 	const savers, rounds, shared, own = 6, 4, 30, 5
 	makeTenant(t, s, schema)
@@ -141,7 +141,7 @@ func cancelled(t *testing.T, s record.Store) {
 	demand(t, errorOf(s.Tenant(t.Context(), "late")), record.ErrNotFound, "Tenant")
 }
 
-// cancelledInside cancels saves at any moment: each left all or nothing.
+// cancelledInside cancels saves at any moment: each is stored as a whole or not at all.
 func cancelledInside(t *testing.T, s record.Store) {
 	const saves, lines = 40, 300
 	makeTenant(t, s, schema)

@@ -15,7 +15,8 @@ func digest(i int) record.ClientID {
 	return record.ClientID(sum[:])
 }
 
-// populate returns the clients from and below to, of a channel that offers version 2.
+// populate returns the clients with the numbers from to to-1, of a channel that offers version
+// 2.
 func populate(channel string, from, to int, network func(i int) record.Network) record.Sightings {
 	var s record.Sightings
 	for i := from; i < to; i++ {
@@ -42,7 +43,7 @@ func sampled(t *testing.T, s record.Store, channel, version string) record.Sampl
 	return must(s.Sample(t.Context(), channel, version))(t)
 }
 
-// holding is how many of the clients below n a sample contains.
+// holding counts the clients below n that a sample contains.
 func holding(level record.Level, n int) (rows int) {
 	for i := range n {
 		if level.Holds(digest(i)) {
@@ -52,7 +53,7 @@ func holding(level record.Level, n int) (rows int) {
 	return rows
 }
 
-// boundClients: of a channel with too many clients a sample stays, and grows no more.
+// boundClients: a channel with too many clients keeps a sample, which never grows again.
 func boundClients(t *testing.T, s record.Store) {
 	const n = 1000
 	equal(t, "the sample of nobody", bound(t, s, stable, "", 400), record.Sample{})
@@ -78,7 +79,7 @@ func boundClients(t *testing.T, s record.Store) {
 	sweep(t, s, "a\x00", "")
 }
 
-// boundKnown: a sample is no larger than who bounds it knows, and never grows again.
+// boundKnown: a sample shrinks to the one that the caller knows, and never grows again.
 func boundKnown(t *testing.T, s record.Store) {
 	const n = 1000
 	sight(t, s, populate(stable, 0, n, func(i int) record.Network { return record.Network(i % 4) }))
@@ -104,8 +105,8 @@ func boundKnown(t *testing.T, s record.Store) {
 	equal(t, "the tries that stay", progress(t, s, beta, "2"), record.Progress{Offered: 200})
 }
 
-// boundTries: where few networks have most of the tries theirs go first, so that
-// nobody who makes up clients removes those of others.
+// boundTries: the tries of the largest networks are dropped first, so that made-up clients
+// can't displace those of others.
 func boundTries(t *testing.T, s record.Store) {
 	const own, few, each = 120, 3, 300
 	network := func(i int) record.Network {

@@ -45,7 +45,7 @@ func saveVersions(t *testing.T, s record.Store) {
 	saveAs(t, s, ana, record.Deleted{}, 3)
 	equal(t, "the lines of a save without a version", ids(read(t, s, schema, d.ID).Lines), ids(first.Lines))
 
-	// A save that changes nothing is none.
+	// A save that changes nothing makes no version.
 	again := ana
 	again.Version, again.SavedBy = 3, "bea@example.com"
 	got := must(s.SaveDiagram(t.Context(), schema, again, record.Deleted{Lines: []int64{1 << 40}}))(t)

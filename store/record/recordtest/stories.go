@@ -12,8 +12,8 @@ import (
 
 var storyVersions = []string{"1", "2", "3", "4"}
 
-// anyOrder tells one story of three clients in batches of several orders, and
-// twice, and demands that it ends as one batch of it says.
+// anyOrder records the same sightings of three clients in batches, twice and in several orders,
+// and demands the result of a single batch.
 func anyOrder(t *testing.T, s record.Store) {
 	random := rand.New(rand.NewPCG(7, 7))
 	offers, story := randomStory(random)
@@ -127,9 +127,8 @@ func randomTries(random *rand.Rand, key record.Try) []record.Try {
 	return list
 }
 
-// randomDownloads returns when a release was fetched: once at any time, or often
-// before or after all that it was asked for, so that the order of merging does
-// not matter.
+// randomDownloads returns when a release was fetched: once at any time, or twice before or
+// after all asks, so that the order of merging does not matter.
 func randomDownloads(random *rand.Rand) []int {
 	switch random.IntN(4) {
 	case 0:
@@ -142,12 +141,12 @@ func randomDownloads(random *rand.Rand) []int {
 	return nil
 }
 
-// ending returns what a story comes to, merged.
+// ending returns the merged sightings of a story.
 func ending(offers []record.Try, story record.Sightings) record.Sightings {
 	return record.Sightings{Installed: story.Installed, Tries: slices.Concat(offers, story.Tries), Downloads: story.Downloads}.Merge()
 }
 
-// parts deals a story out to several batches.
+// parts divides a story at random into batches.
 func parts(random *rand.Rand, story record.Sightings) []record.Sightings {
 	list := make([]record.Sightings, 1+random.IntN(9))
 	one := func() *record.Sightings { return &list[random.IntN(len(list))] }
@@ -166,7 +165,7 @@ func parts(random *rand.Rand, story record.Sightings) []record.Sightings {
 	return list
 }
 
-// demandStory asks what a story came to, and which clients were seen since each
+// demandStory checks the outcomes of a story, and which clients were seen since each
 // microsecond.
 func demandStory(t *testing.T, s record.Store, world int, end record.Sightings) {
 	t.Helper()
@@ -208,7 +207,7 @@ func expect(end record.Sightings, channel, version string) (p record.Progress) {
 	return p
 }
 
-// outcome returns where a try counts, as the contract says.
+// outcome returns the counter of a try, by the rules of record.Progress.
 func outcome(p *record.Progress, try record.Try, fetched time.Time) *int {
 	if !try.Crashed.IsZero() {
 		return &p.Crashed

@@ -16,8 +16,8 @@ import (
 	"tsmon/store/record"
 )
 
-// Suite runs every test of the contract. Each gets a store of its own, without
-// tenants, from open, which fails the test if there is none to be had.
+// Suite runs every test of the contract. open returns a new store without tenants for each, or
+// fails the test.
 func Suite(t *testing.T, open func(t *testing.T) record.Store) {
 	for _, c := range []struct {
 		name string
@@ -163,7 +163,7 @@ func raw(format string, args ...any) json.RawMessage {
 	return json.RawMessage(fmt.Sprintf(format, args...))
 }
 
-// drawing returns n lines without ids that all bear a mark.
+// drawing returns n lines without ids, each with the mark.
 func drawing(n int, mark string) []record.Object {
 	lines := make([]record.Object, n)
 	for i := range lines {
@@ -185,7 +185,7 @@ func read(t testing.TB, s record.Store, schema string, id int64) record.Diagram 
 	return d
 }
 
-// marks returns how many lines bear which mark.
+// marks counts the lines by their marks.
 func marks(t testing.TB, d record.Diagram) map[string]int {
 	t.Helper()
 	n := map[string]int{}

@@ -14,13 +14,13 @@ import (
 // sumAges are the ages that these tests ask for, in microseconds after noon.
 var sumAges = []time.Duration{2 * time.Microsecond, 6 * time.Microsecond}
 
-// sums returns what a round came to at microsecond 10.
+// sums returns the outcomes of a round as of microsecond 10.
 func sums(t testing.TB, s record.Store, channel, version string, round uint64) record.Crowds {
 	t.Helper()
 	return must(s.Crowds(t.Context(), record.Round{Channel: channel, Version: version, Round: round}, moment(10), sumAges))(t)
 }
 
-// sumsOfOne returns the counts of a release that one client tried, nothing for none.
+// sumsOfOne returns the counts of a release that at most one client tried.
 func sumsOfOne(t testing.TB, s record.Store, channel, version string, round uint64) (c record.Counts) {
 	t.Helper()
 	for i, crowd := range sums(t, s, channel, version, round).List {
@@ -32,9 +32,9 @@ func sumsOfOne(t testing.TB, s record.Store, channel, version string, round uint
 	return c
 }
 
-// counts returns the counts of one client, of which is known at each age of sumAges:
-// 0 nothing since it did not fetch the release that long ago, w that it waits, f that
-// it failed, h that it is well.
+// counts returns the counts of one client. ages has a letter for each of sumAges: 0 if the
+// client had not fetched the release that long ago, w if it was waiting, f if it had failed, h
+// if it was healthy.
 func counts(stage, ages string) record.Counts {
 	c := record.Counts{Ages: make([]record.AgeCounts, len(ages))}
 	*map[string]*int64{"offered": &c.Offered, "waiting": &c.Waiting, "kept": &c.Kept, "healthy": &c.Healthy, "failing": &c.Failing}[stage] = 1
@@ -51,8 +51,7 @@ func counts(stage, ages string) record.Counts {
 	return c
 }
 
-// stages makes a client of each way that a release can go, seen in one or two parts in
-// both orders.
+// stages tries each course that a release can take, seen in one or two parts in both orders.
 func stages(t *testing.T, s record.Store) {
 	for i, c := range []struct {
 		first, then at

@@ -43,7 +43,7 @@ func tenants(t *testing.T, s record.Store) {
 	demand(t, s.UpdateTenant(ctx, record.Tenant{Schema: "c", TsName: "c"}), record.ErrNotFound, "update an absent one")
 }
 
-// tenantNames uses names that are words of SQL, or as long as they may be.
+// tenantNames uses names that are keywords of SQL or have the greatest length.
 func tenantNames(t *testing.T, s record.Store) {
 	for _, name := range []string{"select", "user", "_", "table", "main", "temp", "sqlite_master", "pg", "tsmon2", strings.Repeat("z", 63), "users"} {
 		t.Run(name, func(t *testing.T) {
@@ -57,7 +57,7 @@ func tenantNames(t *testing.T, s record.Store) {
 	}
 }
 
-// calls are all methods that take the name of a schema.
+// calls are the methods that take the name of a schema.
 func calls(s record.Store) map[string]func(ctx context.Context, schema string) error {
 	tenant := func(schema string) record.Tenant { return record.Tenant{Schema: schema, TsName: "x"} }
 	return map[string]func(ctx context.Context, schema string) error{
@@ -109,7 +109,7 @@ func hostileNames(t *testing.T, s record.Store) {
 	equal(t, "number of tenants", len(must(s.Tenants(t.Context()))(t)), 1)
 }
 
-// unknownTenant asks twice, since an adapter may remember.
+// unknownTenant asks twice, since an adapter may cache tenants.
 func unknownTenant(t *testing.T, s record.Store) {
 	for range 2 {
 		for method, call := range calls(s) {
@@ -141,7 +141,7 @@ func createTenantRace(t *testing.T, s record.Store) {
 	}
 }
 
-// race calls f with each index below n at once and returns what each call did.
+// race calls f with each index below n at once and returns their errors.
 func race(n int, f func(i int) error) []error {
 	errs := make([]error, n)
 	start := make(chan struct{})
@@ -194,7 +194,7 @@ func winner(t testing.TB, n int, f func(i int) (bool, error)) int {
 	return first
 }
 
-// tenantsApart gives two tenants things of the same ids and changes one.
+// tenantsApart gives two tenants records with the same ids and changes one tenant.
 func tenantsApart(t *testing.T, s record.Store) {
 	ctx := t.Context()
 	other := record.Content{

@@ -54,8 +54,7 @@ func userTokens(t *testing.T, s record.Store) {
 	demand(t, s.DisableUser(ctx, schema, "nobody@b"), record.ErrNotFound, "DisableUser")
 }
 
-// importUsers carries users from a tenant to another one, and refuses those in whose place
-// others are.
+// importUsers imports users, and refuses those whose id or address belongs to another user.
 func importUsers(t *testing.T, s record.Store) {
 	ctx := t.Context()
 	makeTenant(t, s, schema)

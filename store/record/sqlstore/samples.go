@@ -52,14 +52,13 @@ type bounding struct {
 	fleet
 	table, where string
 	args         []any // $1 and $2 of where
-	tries        bool  // tries have networks
 }
 
 func (s fleet) bounding(channel, version string) *bounding {
 	if version != "" {
-		return &bounding{s, "tries", "channel = $1 AND version = $2", []any{channel, version}, true}
+		return &bounding{s, "tries", "channel = $1 AND version = $2", []any{channel, version}}
 	}
-	return &bounding{s, "clients", "channel = $1 AND $2 = ''", []any{channel, version}, false}
+	return &bounding{s, "clients", "channel = $1 AND $2 = ''", []any{channel, version}}
 }
 
 func (s fleet) Sample(ctx context.Context, channel, version string) (record.Sample, error) {
@@ -72,7 +71,7 @@ func (b *bounding) look(ctx context.Context) (sample record.Sample, sizes []int,
 	var batch Batch
 	b.queueSample(&batch, &sample)
 	count, args := `SELECT count(*) FROM tsmon.`+b.table+` WHERE `+b.where+` AND `+fmt.Sprintf(sampled, "$2", 3), append(b.args[:2:2], record.Level(0).Below())
-	if b.tries {
+	if b.table == "tries" { // which have networks
 		batch.Query(collect(&sizes, scan(func(n *int) []any { return []any{n} })), count+` GROUP BY network`, args...)
 	} else {
 		batch.Query(func(row Scanner) error { return row.Scan(&sample.Rows) }, count, args...)

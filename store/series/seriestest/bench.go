@@ -39,8 +39,7 @@ func Fill(tb testing.TB, store series.Store, database string) {
 	}
 }
 
-// BenchmarkView measures the view with each of some aggregates; no cache is in
-// between.
+// BenchmarkView measures the view with some aggregates, without a cache.
 func BenchmarkView(b *testing.B, store series.Store, database string) {
 	for _, a := range []series.Aggregate{series.Last, series.Mean} {
 		wants := View()

@@ -175,8 +175,7 @@ func tagSets(t *testing.T, f *fixture) {
 	f.wantLast(t, key("m", "b"), 1, at(2*time.Minute))
 }
 
-// tagNames checks that a tag is no field, and a field is found whose name is
-// also that of a tag.
+// tagNames checks that a tag is not a field, and that a field with the name of a tag is found.
 func tagNames(t *testing.T, f *fixture) {
 	tag := "f"
 	if f.limits.TagsApart {

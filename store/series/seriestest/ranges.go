@@ -252,7 +252,7 @@ func seriesBatch(t *testing.T, f *fixture) {
 	}
 }
 
-// seriesAhead leaves out what has a time after the clock.
+// seriesAhead checks that values later than the clock are left out.
 func seriesAhead(t *testing.T, f *fixture) {
 	f.write(t, sample("m", "f", 1.0, 0), sample("m", "f", 5.0, -1), sample("m", "f", 9.0, -time.Hour))
 	r := series.Range{Key: key("m", "f"), Start: at(time.Hour), Stop: at(-24 * time.Hour), Every: 1}

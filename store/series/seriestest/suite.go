@@ -16,7 +16,7 @@ import (
 	"tsmon/store/series"
 )
 
-// Clock is the time at which the suite asks. It is no round figure.
+// Clock is the present time of the suite. It is not a round one.
 var Clock = time.Date(2026, 3, 5, 15, 4, 5, 678_000_000, time.UTC)
 
 // Limits are what an adapter refuses beyond the contract: with ErrName, ErrInvalid and
@@ -35,8 +35,8 @@ func (l Limits) takes(measurement string) bool {
 
 func (l Limits) hasColumn(name string) bool { return l.Column == nil || l.Column(name) }
 
-// Suite runs every test of the contract. Each gets a store from open, which
-// fails the test if there is none to be had, and makes databases of its own in it.
+// Suite runs every test of the contract. Each gets a store from open, which fails the test if
+// it can't open one, and creates its own databases there.
 func Suite(t *testing.T, open func(t *testing.T, now func() time.Time) series.Store) {
 	SuiteWithin(t, Limits{}, open)
 }
@@ -254,7 +254,7 @@ func empty(t *testing.T, f *fixture) {
 	}
 }
 
-// tryWrite tries writes that nobody sees.
+// tryWrite tests writes that no reader sees.
 func tryWrite(t *testing.T, f *fixture) {
 	for range 2 {
 		if err := f.store.TryWrite(t.Context(), f.database); err != nil {

@@ -66,7 +66,7 @@ func fields(t *testing.T, f *fixture) {
 	}
 }
 
-// badNames checks that names that are refused are refused everywhere.
+// badNames checks that invalid names are refused everywhere.
 func badNames(t *testing.T, f *fixture) {
 	for _, name := range []string{"", "_internal", "_", "a\x00b", "\x00", "a\xffb", "\xc3", strings.Repeat("x", 257)} {
 		for _, k := range []series.Key{key(name, "f"), key("m", name)} {
@@ -138,7 +138,7 @@ var Writable = []string{
 	"a_", "A", "a", "true", "1", "1i", "time2", "name", strings.Repeat("x", 256), strings.Repeat("ñ", 128),
 }
 
-// beyondLimits writes what the adapter can't store, beside what it can.
+// beyondLimits writes samples that the adapter can't store, together with one that it can.
 func beyondLimits(t *testing.T, f *fixture) {
 	good := sample("m", "f", 1.0, time.Minute)
 	for _, name := range append([]string{"a,b", "a/b"}, Writable...) {
@@ -203,7 +203,7 @@ func writableNames(t *testing.T, f *fixture) {
 	}
 }
 
-// hostileNames asks for names that nobody wrote, written to break out of a query.
+// hostileNames asks for names that were not written and are made to break out of a query.
 func hostileNames(t *testing.T, f *fixture) {
 	f.write(t, sample("m", "f", 1.5, time.Minute), sample("m", "b", true, time.Minute))
 	names := append([]string{

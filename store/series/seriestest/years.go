@@ -10,8 +10,8 @@ import (
 	"tsmon/store/series"
 )
 
-// Network is made-up values: Variables that are measured every Every for Days days
-// until the clock, with the two decimals that sensors have.
+// Network describes made-up values: variables that are measured at intervals for some days
+// until the clock, with two decimals, as sensors give them.
 type Network struct {
 	Variables int
 	Days      int
