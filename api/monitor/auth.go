@@ -28,8 +28,8 @@ type caller struct {
 type gate struct {
 	Options
 	web.Responder
-	sessions *sessions
-	logins   *prometheus.CounterVec
+	lookups singleflight.Group // of users and their tenants
+	logins  *prometheus.CounterVec
 }
 
 // private serves a route that needs a token. The handler returns the answer's body.
@@ -54,7 +54,7 @@ func (g *gate) authenticate(r *http.Request) (caller, error) {
 	if err != nil {
 		return caller{}, web.Unauthorized(err)
 	}
-	return g.sessions.find(r.Context(), claims)
+	return g.session(r.Context(), claims)
 }
 
 const (
@@ -63,24 +63,18 @@ const (
 	maxSessions = 10_000
 )
 
-// sessions caches users and their tenants.
-type sessions struct {
-	Options
-	lookups singleflight.Group
-}
-
 type sessionKey struct {
 	schema string
 	user   int64
 }
 
-// find returns the user named by the claims: 401 if the user, the tenant or the
+// session returns the user named by the claims: 401 if the user, the tenant or the
 // token's version has changed.
-func (s *sessions) find(ctx context.Context, claims token.Claims) (caller, error) {
+func (g *gate) session(ctx context.Context, claims token.Claims) (caller, error) {
 	key := sessionKey{claims.Schema, claims.User}
-	found, err := s.lookup(ctx, key, sessionTime)
+	found, err := g.lookup(ctx, key, sessionTime)
 	if err == nil && !found.matches(claims) {
-		found, err = s.lookup(ctx, key, doubtTime)
+		found, err = g.lookup(ctx, key, doubtTime)
 	}
 	switch {
 	case errors.Is(err, record.ErrNotFound), errors.Is(err, record.ErrName):
@@ -100,32 +94,32 @@ func (c caller) matches(claims token.Claims) bool {
 
 // lookup asks the records, once for all that want the same user at the same time,
 // unless they were asked less than age ago.
-func (s *sessions) lookup(ctx context.Context, key sessionKey, age time.Duration) (caller, error) {
-	if found, ok := s.Memory.sessions.last(key, age); ok {
+func (g *gate) lookup(ctx context.Context, key sessionKey, age time.Duration) (caller, error) {
+	if found, ok := g.Memory.sessions.last(key, age); ok {
 		return found, nil
 	}
-	now, flight := s.Now(), strconv.FormatInt(key.user, 10)+" "+key.schema
-	ask := func() (any, error) { return s.ask(ctx, key) }
-	found, err, _ := s.lookups.Do(flight, ask)
+	now, flight := g.Now(), strconv.FormatInt(key.user, 10)+" "+key.schema
+	ask := func() (any, error) { return g.ask(ctx, key) }
+	found, err, _ := g.lookups.Do(flight, ask)
 	if err == nil && now.Sub(found.(dated[caller]).asked) >= age { // it began long before this call
-		found, err, _ = s.lookups.Do(flight, ask)
+		found, err, _ = g.lookups.Do(flight, ask)
 	}
 	return found.(dated[caller]).value, err
 }
 
 // ask reads a user and its tenant for all that wait: it does not end with the client
 // that came first.
-func (s *sessions) ask(ctx context.Context, key sessionKey) (dated[caller], error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.Deadline)
+func (g *gate) ask(ctx context.Context, key sessionKey) (dated[caller], error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.Deadline)
 	defer cancel()
-	asked := s.Now()
-	tenant, tenantErr := s.Records.Tenant(ctx, key.schema)
-	user, userErr := s.Records.UserByID(ctx, key.schema, key.user)
+	asked := g.Now()
+	tenant, tenantErr := g.Records.Tenant(ctx, key.schema)
+	user, userErr := g.Records.UserByID(ctx, key.schema, key.user)
 	if err := cmp.Or(tenantErr, userErr); err != nil {
 		return dated[caller]{}, err
 	}
 	found := dated[caller]{caller{tenant, user}, asked}
-	s.Memory.sessions.values.Add(key, found)
+	g.Memory.sessions.values.Add(key, found)
 	return found, nil
 }
 

@@ -66,32 +66,22 @@ type Options struct {
 // Server serves the monitoring interface.
 type Server struct {
 	Options
-	gate     *gate
-	values   *values
-	diagrams *diagrams
-	lists    *lists
-	devices  *devices
-	uploads  *uploads
-	lines    *lineWriter
-	writes   *writes
-	keeper   *keeper
+	gate   *gate
+	values *values
+	writes *writes
+	keeper *keeper
 }
 
 // New returns a server, which needs Close.
 func New(o Options) *Server {
-	respond := web.Responder{Faults: faults, Problem: conflict}
-	g := &gate{Options: o, Responder: respond, logins: newLogins(o.Registry), sessions: &sessions{Options: o}}
+	g := &gate{Options: o, Responder: web.Responder{Faults: faults, Problem: conflict}, logins: newLogins(o.Registry)}
 	v := &values{Options: o, store: series.NewCached(newMeasured(o.Series, o.Registry)), turns: newTurns(), room: semaphore.NewWeighted(maxHeld)}
 	v.store.Now = o.Now
 	w := &writes{records: o.Records, forget: []func(string){v.store.Forget}}
 	if store, ok := o.Series.(interface{ Forget(database string) }); ok {
 		w.forget = []func(string){store.Forget, v.store.Forget} // the cache last, which asks the store
 	}
-	return &Server{
-		Options: o, gate: g, values: v, diagrams: &diagrams{g}, lists: &lists{o}, devices: &devices{g},
-		uploads: &uploads{o, &web.Files{Responder: respond, Store: o.Objects, Deadline: o.Deadline}},
-		lines:   &lineWriter{o, respond}, writes: w, keeper: &keeper{Options: o},
-	}
+	return &Server{Options: o, gate: g, values: v, writes: w, keeper: &keeper{Options: o}}
 }
 
 // Headers are the request headers and Exposed the response headers that web pages may
@@ -103,6 +93,9 @@ var (
 
 // Routes adds the routes. Uploads and line protocol have deadlines of their own.
 func (s *Server) Routes(r chi.Router) {
+	diagrams, lists, devices := &diagrams{s.gate}, &lists{s.Options}, &devices{s.gate}
+	uploads := &uploads{s.Options, &web.Files{Responder: s.gate.Responder, Store: s.Objects, Deadline: s.Deadline}}
+	lines := &lineWriter{s.Options, s.gate.Responder}
 	limited := r.With(web.LimitTime(s.Deadline))
 	get := func(path string, h func(*http.Request, caller) (any, error)) { limited.Get(path, s.gate.private(h)) }
 	post := func(path string, h func(*http.Request, caller) (any, error)) { limited.Post(path, s.gate.private(h)) }
@@ -110,18 +103,18 @@ func (s *Server) Routes(r chi.Router) {
 	r.With(web.LimitTime(2*s.Deadline)).Post("/seriesDataTs", s.gate.private(s.values.series)) // whose answer begins in half of that
 	post("/dataTs", s.values.current)
 	post("/multipleDataTs", s.values.batch)
-	get("/getObjectCanva", s.diagrams.get)
-	post("/saveDiagram", s.diagrams.save)
-	get("/getVarsTs", s.lists.saved)
-	get("/getConfigNotify", s.lists.notifyConfig)
-	post("/sendConfigMQTT", s.devices.publish)
+	get("/getObjectCanva", diagrams.get)
+	post("/saveDiagram", diagrams.save)
+	get("/getVarsTs", lists.saved)
+	get("/getConfigNotify", lists.notifyConfig)
+	post("/sendConfigMQTT", devices.publish)
 	get("/getAllMenu", all(s.Records.Menus))
-	get("/getPermission", s.lists.permissions)
+	get("/getPermission", lists.permissions)
 	get("/indicatorCharts", all(s.Records.Charts))
-	r.Post("/upload", s.uploads.upload)
-	r.Get("/uploads/*", s.uploads.serve)
-	r.Head("/uploads/*", s.uploads.serve)
-	r.Post("/v2/write", s.lines.write) // below /api it is InfluxDB's own address
+	r.Post("/upload", uploads.upload)
+	r.Get("/uploads/*", uploads.serve)
+	r.Head("/uploads/*", uploads.serve)
+	r.Post("/v2/write", lines.write) // below /api it is InfluxDB's own address
 }
 
 // concern is what /readyz calls this side of the server.

@@ -82,19 +82,6 @@ func combine(operands map[string]operand, several bool, text string, calc bool) 
 	return reading{operands: operands, equation: eq}, nil
 }
 
-// formA is a varsTs that names one value.
-type formA struct {
-	Measurement string `json:"measurement"`
-	Field       string `json:"field"`
-	CalcField   string `json:"calc_field"`
-}
-
-// formB is a member of a varsTs that names several.
-type formB struct {
-	CalcField string `json:"calc_field"`
-	Measure   string `json:"measure"`
-}
-
 // operands reads varsTs: form A if its measurement is a string, else form B. several
 // reports whether it names several values: form A is one value with several names.
 func (v variable) operands(aggregate series.Aggregate, window time.Duration) (operands map[string]operand, several bool, err error) {
@@ -114,7 +101,10 @@ func (v variable) operands(aggregate series.Aggregate, window time.Duration) (op
 	}
 	operands = make(map[string]operand, len(members))
 	for key, raw := range members {
-		var b formB
+		var b struct {
+			CalcField string `json:"calc_field"`
+			Measure   string `json:"measure"`
+		}
 		if err := json.Unmarshal(raw, &b); err != nil || raw[0] != '{' {
 			return nil, false, fmt.Errorf("varsTs: %.80q has to be an object with calc_field and measure", key)
 		}
@@ -129,7 +119,11 @@ func (v variable) operands(aggregate series.Aggregate, window time.Duration) (op
 // single reads form A. Both of its fields are stored columns; calc_field is preferred
 // if it has a point. An equation may use either name.
 func (v variable) single(want func(measurement, field string) series.Want) (map[string]operand, error) {
-	var a formA
+	var a struct {
+		Measurement string `json:"measurement"`
+		Field       string `json:"field"`
+		CalcField   string `json:"calc_field"`
+	}
 	if err := json.Unmarshal(v.VarsTs, &a); err != nil {
 		return nil, errors.New("varsTs: measurement, field and calc_field have to be strings")
 	}

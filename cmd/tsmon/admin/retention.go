@@ -9,19 +9,9 @@ import (
 
 	"tsmon/api/monitor/times"
 	"tsmon/cmd/tsmon/cli"
-	"tsmon/cmd/tsmon/config"
 	"tsmon/store/record"
 	"tsmon/store/series"
 )
-
-// openValues opens the store of time series, which must exist.
-func openValues(ctx context.Context, c *config.Config) (cli.SeriesStore, error) { //nolint:ireturn // of two adapters
-	if err := cli.CheckFile(cli.SeriesFile(c), cli.ErrNoSeries); err != nil {
-		return nil, err
-	}
-	store, err := cli.OpenSeries(ctx, c)
-	return store, cli.ExplainSeries(err)
-}
 
 // keepValues sets the retention of a tenant's time-series database. A retention that an
 // operator set in InfluxDB is kept, unless one was asked for.

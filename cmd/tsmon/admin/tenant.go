@@ -307,20 +307,18 @@ func runTenantUpdate(cmd *cobra.Command, app *cli.App, schema string, yes bool) 
 		if !cmd.Flags().Changed("retention") && updated.Settings.TimeZone == before.TimeZone {
 			return records.UpdateTenant(ctx, updated.Tenant)
 		}
-		values, err := openValues(ctx, c)
-		if err != nil {
+		return cli.WithSeries(ctx, c, func(values cli.SeriesStore) (err error) {
+			if cmd.Flags().Changed("retention") && updated.Settings.Retention != 0 {
+				updated.Deletes, err = countDeleted(ctx, app, values, updated.Tenant, yes)
+			}
+			if err == nil {
+				err = records.UpdateTenant(ctx, updated.Tenant)
+			}
+			if err == nil {
+				err = keepValues(ctx, values, updated.Tenant, cmd.Flags().Changed("retention"))
+			}
 			return err
-		}
-		if cmd.Flags().Changed("retention") && updated.Settings.Retention != 0 {
-			updated.Deletes, err = countDeleted(ctx, app, values, updated.Tenant, yes)
-		}
-		if err == nil {
-			err = records.UpdateTenant(ctx, updated.Tenant)
-		}
-		if err == nil {
-			err = keepValues(ctx, values, updated.Tenant, cmd.Flags().Changed("retention"))
-		}
-		return errors.Join(cli.ExplainSeries(err), values.Close())
+		})
 	})
 	if err != nil {
 		return err

@@ -166,6 +166,19 @@ func WithRecords(ctx context.Context, c *config.Config, f func(record.Store) err
 	return errors.Join(f(store), store.Close())
 }
 
+// WithSeries runs f on the store of time series. If there is none it fails with ErrNoSeries, and
+// does not create it.
+func WithSeries(ctx context.Context, c *config.Config, f func(SeriesStore) error) error {
+	if err := CheckFile(SeriesFile(c), ErrNoSeries); err != nil {
+		return err
+	}
+	store, err := OpenSeries(ctx, c)
+	if err != nil {
+		return ExplainSeries(err)
+	}
+	return errors.Join(ExplainSeries(f(store)), store.Close())
+}
+
 // RecordsFile is the SQLite file of records, empty if they are in PostgreSQL.
 func RecordsFile(c *config.Config) string {
 	if strings.Contains(string(c.Server.Records), "://") {

@@ -126,14 +126,14 @@ func Run(ctx context.Context, o Options) *Report {
 // prepare opens what the areas share, and examines them.
 func (p *patient) prepare(ctx context.Context) []Finding {
 	var err error
-	if p.keys, err = cli.Keyring(p.config.TrustedKeys); err != nil { // Inspect has checked it
-		return []Finding{{areaKeys, Error, err.Error(), "trusted_keys", cli.HintFor(err)}}
+	if p.keys, err = cli.Keyring(p.config.TrustedKeys); err == nil {
+		p.trust, err = cli.Trust(p.config)
 	}
-	if p.trust, err = cli.Trust(p.config); err != nil { // likewise
-		return []Finding{{areaConfiguration, Error, err.Error(), "operators", cli.HintFor(err)}}
+	if err == nil {
+		p.store, err = p.App.OpenStore(ctx, p.config.Storage)
 	}
-	if p.store, err = p.App.OpenStore(ctx, p.config.Storage); err != nil { // likewise
-		return []Finding{{areaStorage, Error, err.Error(), p.config.Storage, cli.HintFor(err)}}
+	if err != nil { // it changed since Inspect checked it
+		return []Finding{{areaConfiguration, Error, err.Error(), "", cli.HintFor(err)}}
 	}
 	p.project, p.projectErr = p.App.Project(p.TauriConf)
 	ctx, cancel := context.WithTimeout(ctx, p.Limit)

@@ -66,25 +66,19 @@ func (p serverArea) records(ctx context.Context, n *notes) {
 }
 
 func (p serverArea) series(ctx context.Context, n *notes) {
-	file := cli.SeriesFile(p.config)
-	if err := cli.CheckFile(file, cli.ErrNoSeries); errors.Is(err, cli.ErrNoSeries) {
-		n.ok("no time series yet; `tsmon serve` creates %s", file)
-		return
-	}
-	store, err := cli.OpenSeries(ctx, p.config)
-	if err == nil {
-		err = errors.Join(store.Ping(ctx), store.Close())
-	}
 	const mend = "put the database back from a backup, or correct server.series (TSMON_SERIES_URL)"
+	file := cli.SeriesFile(p.config)
+	err := cli.WithSeries(ctx, p.config, func(s cli.SeriesStore) error { return s.Ping(ctx) })
 	switch {
+	case errors.Is(err, cli.ErrNoSeries):
+		n.ok("no time series yet; `tsmon serve` creates %s", file)
 	case errors.Is(err, series.ErrUnavailable) && file != "": // no server is down: the file is damaged
 		n.fail(mend, "%v", err)
-		return
 	case err != nil:
-		n.failed(cli.ExplainSeries(err), mend)
-		return
+		n.failed(err, mend)
+	default:
+		n.ok("the store of time series answers")
 	}
-	n.ok("the store of time series answers")
 }
 
 // messages connects to the broker, if there is one outside of the server.

@@ -40,14 +40,8 @@ type Key struct {
 	Public    string `json:"public_key_file,omitempty"`
 }
 
-func reportKey(k signing.PublicKey) Key {
-	return Key{KeyID: k.ID(), PublicKey: k.String(), Pubkey: k.Tauri()}
-}
-
-func reportSignature(s *signing.Signature) Key {
-	version, _ := s.Version()
-	target, _ := s.Target()
-	return Key{KeyID: s.KeyID(), Version: version, Target: target, Filename: s.Filename()}
+func reportKey(source string, k signing.PublicKey) Key {
+	return Key{Source: source, KeyID: k.ID(), PublicKey: k.String(), Pubkey: k.Tauri()}
 }
 
 type generateOptions struct {
@@ -100,7 +94,7 @@ func runGenerate(ctx context.Context, app *cli.App, o generateOptions) error {
 	if err := writeKeyPair(o, encrypted, key.Public().Tauri()); err != nil {
 		return err
 	}
-	r := reportKey(key.Public())
+	r := reportKey("", key.Public())
 	r.Private, r.Public = o.output, o.output+".pub"
 	app.Say("wrote %s (keep it secret, back it up: installed applications trust no other) and %s", r.Private, r.Public)
 	app.Say("key id %s; the line for plugins.updater in tauri.conf.json:", r.KeyID)
@@ -186,25 +180,17 @@ func runShow(ctx context.Context, app *cli.App, args []string, file string) erro
 			if err != nil {
 				return err
 			}
-			k.public = private.Public()
+			k.Key = reportKey(k.Source, private.Public())
 		}
-		reports[i] = reportKey(k.public)
-		if k.signature != nil {
-			reports[i] = reportSignature(k.signature)
-		}
-		reports[i].Source, reports[i].From, reports[i].Until = k.source, k.span.From, k.span.Until
+		reports[i] = k.Key
 	}
 	return app.Print(reports, func(w io.Writer) { printKeys(w, reports) })
 }
 
-// shownKey is a public key, a private one that is still locked, or a signature.
+// shownKey is a report. That of a private key has only the source until it is unlocked.
 type shownKey struct {
-	source string // empty for a public key among the arguments
-	public signing.PublicKey
-	span   signing.Span // of a trusted key
-	unlock func() (signing.PrivateKey, error)
-
-	signature *signing.Signature
+	Key
+	unlock func() (signing.PrivateKey, error) // nil unless it is a private key
 }
 
 // keysToShow reads all keys before any is unlocked, so that a wrong argument is
@@ -224,7 +210,7 @@ func keysToShow(ctx context.Context, app *cli.App, c *config.Config, args []stri
 			return nil, err
 		}
 		if unlock != nil {
-			keys = append(keys, shownKey{source: "private key", unlock: unlock})
+			keys = append(keys, shownKey{Key{Source: "private key"}, unlock})
 		}
 	}
 	if file == "" && len(args) == 0 {
@@ -233,7 +219,9 @@ func keysToShow(ctx context.Context, app *cli.App, c *config.Config, args []stri
 			return nil, err
 		}
 		for _, k := range trusted {
-			keys = append(keys, shownKey{source: "trusted_keys", public: k.PublicKey, span: k.Span})
+			r := reportKey("trusted_keys", k.PublicKey)
+			r.From, r.Until = k.From, k.Until
+			keys = append(keys, shownKey{Key: r})
 		}
 	}
 	return append(keys, named...), nil
@@ -249,22 +237,26 @@ func readKey(ctx context.Context, app *cli.App, c *config.Config, arg string) (k
 		return k, err
 	}
 	if text != arg {
-		k.source = arg
+		k.Source = arg
 	}
-	if k.public, err = signing.ParsePublicKey(text); err == nil {
+	public, err := signing.ParsePublicKey(text)
+	if err == nil {
+		k.Key = reportKey(k.Source, public)
 		return k, nil
 	}
-	if signature, failed := signing.ReadSignature(text); failed == nil {
-		k.signature = &signature
+	if s, failed := signing.ReadSignature(text); failed == nil {
+		version, _ := s.Version()
+		target, _ := s.Target()
+		k.Key = Key{Source: k.Source, KeyID: s.KeyID(), Version: version, Target: target, Filename: s.Filename()}
 		return k, nil
 	}
 	private, failed := signing.ParsePrivateKey(text)
 	switch {
-	case failed == nil && k.source == "":
+	case failed == nil && k.Source == "":
 		return k, cli.WithHint(cli.Usagef("a private key is among the arguments, where every process can read it"), "give its file; consider this key compromised")
 	case failed == nil:
-		k.unlock, err = app.Unlocker(ctx, c, private, k.source)
-	case k.source == "":
+		k.unlock, err = app.Unlocker(ctx, c, private, k.Source)
+	case k.Source == "":
 		err = orNoFile(arg, err)
 	}
 	return k, err

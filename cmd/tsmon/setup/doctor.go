@@ -50,7 +50,13 @@ The exit code is 1 if there is an error. Warnings do not count.`,
 			examined, done := examination(app)
 			r := doctor.Run(cmd.Context(), doctor.Options{App: app, TauriConf: tauriConf, CheckServer: serving.CheckServer, Examined: examined})
 			done()
-			if err := app.Print(r, func(w io.Writer) { printFindings(w, r) }); err != nil {
+			err := app.Print(r, func(w io.Writer) {
+				for _, f := range r.Findings {
+					printFinding(w, f)
+				}
+				fmt.Fprintf(w, "\nerrors: %d, warnings: %d\n", r.Errors, r.Warnings)
+			})
+			if err != nil {
 				return err
 			}
 			if r.Errors > 0 {
@@ -72,13 +78,6 @@ func examination(app *cli.App) (examined func(area string), done func()) {
 		progressbar.OptionSetDescription("examining"), progressbar.OptionClearOnFinish())
 	// Only the drawing can fail.
 	return func(area string) { bar.Describe("examined " + area); _ = bar.Add(1) }, func() { _ = bar.Finish() }
-}
-
-func printFindings(w io.Writer, r *doctor.Report) {
-	for _, f := range r.Findings {
-		printFinding(w, f)
-	}
-	fmt.Fprintf(w, "\nerrors: %d, warnings: %d\n", r.Errors, r.Warnings)
 }
 
 func printFinding(w io.Writer, f doctor.Finding) {
