@@ -115,7 +115,9 @@ func (st *stage) missing(pl planner, channel string, rules *bundle.Rules) ([]str
 	case s.log.Shown(st.version):
 		return []string{}, nil
 	}
-	return append([]string{}, pl.completeness(s, all).Missing()...), nil
+	move := pl.move(s, gate.Move{Manifest: (&library.Record{Bundles: all}).Manifest("")})
+	move.Targets = pl.required(channel)
+	return append([]string{}, move.Missing()...), nil
 }
 
 // mayStage refuses a version that the channel would refuse no matter what else is staged.
@@ -123,7 +125,7 @@ func (p planner) mayStage(s *state, o StageOptions) error {
 	if s.err != nil || !o.Publish || s.log.Shown(o.Version) {
 		return s.err
 	}
-	if len(p.completeness(s, nil).Targets) == 0 {
+	if len(p.required(s.channel)) == 0 {
 		return refuse(ErrConfig, "name all that the matrix builds in tsmon.yaml, such as channels: {"+s.channel+": {targets: [windows-x86_64, linux-x86_64]}}; or leave --publish out, and run `tsmon release publish --version "+o.Version+" --channel "+s.channel+"` once all is staged",
 			"%s requires no targets in tsmon.yaml, so nobody knows when a release is complete", s.channel)
 	}
@@ -135,8 +137,7 @@ func (p planner) mayStage(s *state, o StageOptions) error {
 // machine can be late.
 func (p planner) waiting(s *state, version string, missing []string) string {
 	stage := "`tsmon release stage --version " + version + " --channel " + s.channel + " --publish DIR`"
-	required := p.completeness(s, nil).Targets
-	if slices.ContainsFunc(required, func(key string) bool {
+	if slices.ContainsFunc(p.required(s.channel), func(key string) bool {
 		return slices.Contains(missing, key) || slices.Contains(missing, library.PlainKey(key))
 	}) {
 		return version + " is published by the machine that stages the rest with " + stage + "; take what is no longer built out of targets in tsmon.yaml"
@@ -145,14 +146,13 @@ func (p planner) waiting(s *state, version string, missing []string) string {
 		"; if it is no longer built, `tsmon release publish --version " + version + " --channel " + s.channel + "` says how to go on without"
 }
 
-// completeness is a move that knows what a release needs to be complete. A channel without
-// targets needs those of the channel that it follows.
-func (p planner) completeness(s *state, bundles []library.Stored) gate.Move {
-	move := p.move(s, gate.Move{Manifest: (&library.Record{Bundles: bundles}).Manifest("")})
-	if len(move.Targets) == 0 {
-		move.Targets = p.policies[p.policies[s.channel].Follows].Targets
+// required returns the platform keys that a complete release of a channel has: its targets, or
+// those of the channel that it follows.
+func (p planner) required(channel string) []string {
+	if policy := p.policies[channel]; len(policy.Targets) == 0 {
+		return p.policies[policy.Follows].Targets
 	}
-	return move
+	return p.policies[channel].Targets
 }
 
 // late refuses bundles of a version that a channel has shown, unless the release has them.

@@ -29,8 +29,12 @@ func scriptServe(ts *testscript.TestScript, flags []string) {
 		ts.Defer(own.stopServing)
 	}
 	own.serves = beside(ts, "tsmon", append([]string{"serve", "--listen", own.listen}, flags...)...)
+	refresh := "TSMON_REFRESH=10ms"
+	if own.server != nil {
+		refresh = "TSMON_REFRESH=50ms" // MinIO would do little else than answer
+	}
 	// Its address is not known yet: it shows what the manifests say.
-	own.serves.Env = append(own.serves.Env, "TSMON_REFRESH=10ms", "TSMON_DRAIN=0s", "TSMON_MQTT_LISTEN=127.0.0.1:0", "TSMON_PUBLIC_URL=", "LATER="+ts.Getenv("LATER"))
+	own.serves.Env = append(own.serves.Env, refresh, "TSMON_DRAIN=0s", "TSMON_MQTT_LISTEN=127.0.0.1:0", "TSMON_PUBLIC_URL=", "LATER="+ts.Getenv("LATER"))
 	stderr, err := own.serves.StderrPipe()
 	ts.Check(err)
 	ts.Check(own.serves.Start())

@@ -148,7 +148,7 @@ func (c *Contents) Open() (io.ReadCloser, error) {
 }
 
 // Counted returns a reader of r. It calls tell, unless that is nil, with each piece that was read
-// of the bundle with this name and of total bytes.
+// of the file with this name and of total bytes.
 func Counted(r io.Reader, name string, total int64, tell func(name string, n int, total int64)) io.Reader {
 	if tell == nil {
 		return r

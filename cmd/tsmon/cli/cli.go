@@ -21,6 +21,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tsmon/release/bundle"
 	"tsmon/store/object"
 )
 
@@ -125,7 +126,10 @@ func (a *App) OpenInput(path string, p *Progress) (io.ReadCloser, error) {
 	if p == nil {
 		return file, nil
 	}
-	return &countedFile{file, path, info.Size(), p}, nil
+	return struct {
+		io.Reader
+		io.Closer
+	}{bundle.Counted(file, path, info.Size(), p.Transferred), file}, nil
 }
 
 // ReadInput reads at most the first most bytes of a file, or of stdin for "-".
@@ -151,19 +155,6 @@ func ReadSmall(path string) ([]byte, error) {
 		err = fmt.Errorf("%s: larger than 64 KiB", path)
 	}
 	return data, err
-}
-
-type countedFile struct {
-	*os.File
-	path     string
-	size     int64
-	progress *Progress
-}
-
-func (f *countedFile) Read(p []byte) (int, error) {
-	n, err := f.File.Read(p)
-	f.progress.Transferred(f.path, n, f.size)
-	return n, err
 }
 
 func unwritten(err error) error {

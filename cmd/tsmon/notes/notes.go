@@ -66,7 +66,7 @@ func find(changelog, version string) (string, error) {
 	if begin < 0 {
 		return "", fmt.Errorf("%w for %s", ErrNoSection, version)
 	}
-	text := strings.TrimSpace(dropLinks(strings.Join(lines[begin:end], "\n")))
+	text := dropLinks(strings.Join(lines[begin:end], "\n"))
 	if text == "" {
 		return "", fmt.Errorf("%w for %s: there is a heading and no text", ErrNoSection, version)
 	}
@@ -143,15 +143,14 @@ func names(text, version string) bool {
 // at its end.
 var linkDefinition = regexp.MustCompile(`^\[[^\]]+\]:\s+\S+$`)
 
-// dropLinks removes the link definitions at the end of a text.
+// dropLinks removes the link definitions at the end of a text, and blank lines around it.
 func dropLinks(text string) string {
-	lines := strings.Split(strings.TrimRight(text, "\n\t "), "\n")
-	for len(lines) > 0 {
-		last := strings.TrimSpace(lines[len(lines)-1])
-		if last != "" && !linkDefinition.MatchString(last) {
-			break
+	for {
+		text = strings.TrimSpace(text)
+		start := strings.LastIndexByte(text, '\n') + 1
+		if !linkDefinition.MatchString(text[start:]) {
+			return text
 		}
-		lines = lines[:len(lines)-1]
+		text = text[:start]
 	}
-	return strings.Join(lines, "\n")
 }
