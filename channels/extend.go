@@ -24,7 +24,6 @@ func (r Repository) extension(log *Log) extension {
 	return extension{Log: log, trust: r.Trust[log.Channel], thorough: r.Thorough}
 }
 
-// copied returns an extension of a copy of the log.
 func (x extension) copied() extension {
 	longer := *x.Log
 	longer.Entries, longer.begun = slices.Clip(x.Entries), 0
@@ -167,7 +166,6 @@ func (x extension) admits(e *Entry) error {
 	return err
 }
 
-// refused returns the fault of an entry that can't be accepted.
 func (x extension) refused(e *Entry, err error) error {
 	return journal.Faulty(x.Channel, e.Sequence, "entry %d of %s: %w", e.Sequence, x.Channel, err)
 }

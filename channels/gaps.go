@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"tsmon/channels/journal"
@@ -16,6 +17,13 @@ type Lost struct {
 	To   uint64 `json:"to"`   // number of the last one
 	// Hash is the hex SHA-256 of the last one, from the entry after it; empty if there is none.
 	Hash string `json:"hash,omitempty"`
+}
+
+func (l Lost) String() string {
+	if l.From == l.To {
+		return fmt.Sprintf("entry %d", l.From)
+	}
+	return fmt.Sprintf("entries %d to %d", l.From, l.To)
 }
 
 // Gap is a range of entries that are missing or altered and that no entry declares lost.

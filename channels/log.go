@@ -324,7 +324,6 @@ func decodeAfter(data []byte, before *Entry) (Entry, error) {
 	return e, e.Rollout.verify(e.Sequence, known)
 }
 
-// decoded is what became of the bytes of an entry.
 type decoded struct {
 	entry Entry
 	hash  string

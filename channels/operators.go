@@ -1,6 +1,7 @@
 package channels
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -155,13 +156,11 @@ func (l *Log) InForce(sequence uint64) (force *Operators) {
 // SignedBy names those who signed an entry, in the order of its signatures: the operators in
 // force by name, others by key.
 func (e *Entry) SignedBy(force *Operators) []string {
-	var names []string
-	for _, key := range e.Signers() {
-		who := key
-		if force != nil && force.NameOf(key) != "" {
-			who = force.NameOf(key)
+	names := slices.Clone(e.Signers())
+	for i, key := range names {
+		if force != nil {
+			names[i] = cmp.Or(force.NameOf(key), key)
 		}
-		names = append(names, who)
 	}
 	return names
 }

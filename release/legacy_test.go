@@ -74,7 +74,7 @@ func TestNewAddress(t *testing.T) {
 	if !again.Changed || again.Sequence != 1 || again.Entry != nil {
 		t.Errorf("changed %v, entry %d", again.Changed, again.Sequence)
 	}
-	if report, err := d.Keeper().Verify(t.Context(), "stable"); err != nil || report.Err() != nil {
+	if report, err := d.Keeper().Verify(t.Context(), "stable"); err != nil || report.Findings.Err() != nil {
 		t.Errorf("%+v, %v", report, err)
 	}
 	after := objecttest.Tree(t, d.Store)
@@ -85,7 +85,7 @@ func TestNewAddress(t *testing.T) {
 	delete(after, "stable/latest.json")
 	sameTree(t, before, after)
 	d.PublicURL = "" // it is not configured: any address will do
-	if report, err := d.Keeper().Verify(t.Context(), "stable"); err != nil || report.Err() != nil {
+	if report, err := d.Keeper().Verify(t.Context(), "stable"); err != nil || report.Findings.Err() != nil {
 		t.Errorf("%+v, %v", report, err)
 	}
 }
@@ -121,7 +121,7 @@ func TestRecordOfAnotherHand(t *testing.T) {
 		}
 	}
 	report, err := d.Keeper().Verify(t.Context(), "stable")
-	if err != nil || len(report.Findings) != 1 || !errors.Is(report.Err(), library.ErrStored) {
+	if err != nil || len(report.Findings) != 1 || !errors.Is(report.Findings.Err(), library.ErrStored) {
 		t.Errorf("%+v, %v", report, err)
 	}
 }

@@ -327,7 +327,7 @@ func TestVerifyFindsDamage(t *testing.T) {
 			}
 			overwrite(t, filepath.Join(d.root, damage))
 			report, err := d.Keeper().Verify(t.Context(), "stable")
-			if err != nil || len(report.Findings) == 0 || report.Findings[0].Mend == "" || report.Err() == nil {
+			if err != nil || len(report.Findings) == 0 || report.Findings[0].Mend == "" || report.Findings.Err() == nil {
 				t.Errorf("%+v, %v", report, err)
 			}
 			if err := os.Remove(filepath.Join(d.root, damage)); err != nil {

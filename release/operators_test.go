@@ -419,7 +419,7 @@ func repairAlone(t *testing.T, d *desk) {
 	d.Sign = nil
 	for _, want := range []bool{true, false} {
 		report, err := d.Keeper().Repair(t.Context(), upkeep.RepairOptions{Channel: "stable"})
-		if err != nil || report.Err() != nil || report.Changed != want || report.Sequence != 0 || len(report.Warnings) > 0 != want {
+		if err != nil || report.Findings.Err() != nil || report.Changed != want || report.Sequence != 0 || len(report.Warnings) > 0 != want {
 			t.Fatalf("repair: %+v, %v", report, err)
 		}
 	}

@@ -190,7 +190,7 @@ func (p *Publisher) Plans() approval.Plans {
 
 // Keeper returns what keeps the publisher's store in order.
 func (p *Publisher) Keeper() upkeep.Keeper {
-	return upkeep.Keeper{Library: p.Library(), Channels: p.Repository(), Ready: p.Configured, Sign: p.Plans().AddSignature, Enter: enters(p, &Plan{}), Who: p.Who, Origin: p.Origin, Now: p.Now, Step: p.step,
+	return upkeep.Keeper{Library: p.Library(), Channels: p.Repository(), Ready: p.Configured, Sign: p.Plans().AddSignature, Enter: p.enterForKeeper, Who: p.Who, Origin: p.Origin, Now: p.Now, Step: p.step,
 		Unbound: func(channel string) bool { return showsUnbound(p.Policies, channel) }}
 }
 

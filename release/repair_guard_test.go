@@ -128,7 +128,7 @@ func TestRepairKeepsSigned(t *testing.T) {
 				damaged := d.entries(t, "stable")
 				for _, dry := range []bool{true, false} {
 					o := upkeep.RepairOptions{Channel: "stable", TakeOut: filepath.Join(t.TempDir(), "out"), DryRun: dry}
-					report, err := d.Repair(t.Context(), o)
+					report, err := d.Keeper().Repair(t.Context(), o)
 					if !errors.Is(err, channels.ErrLog) {
 						t.Errorf("taken out: %+v, %v", report, err)
 					}
@@ -141,8 +141,8 @@ func TestRepairKeepsSigned(t *testing.T) {
 					}
 					d.wantEntries(t, damaged)
 				}
-				report, err := d.Repair(t.Context(), upkeep.RepairOptions{Channel: "stable", Files: keep(t, rightful)})
-				if err != nil || report.Err() != nil || !report.Changed {
+				report, err := d.Keeper().Repair(t.Context(), upkeep.RepairOptions{Channel: "stable", Files: keep(t, rightful)})
+				if err != nil || report.Findings.Err() != nil || !report.Changed {
 					t.Fatalf("put back: %+v, %v", report, err)
 				}
 				d.wantEntries(t, rightful)
@@ -167,7 +167,7 @@ func TestRepairBringsAll(t *testing.T) {
 			}
 			before := d.entries(t, "stable")
 			d.Sign = nil
-			report, err := d.Repair(t.Context(), upkeep.RepairOptions{Channel: "stable"})
+			report, err := d.Keeper().Repair(t.Context(), upkeep.RepairOptions{Channel: "stable"})
 			if err == nil && report.Waiting == nil {
 				t.Errorf("without a copy: %+v", report)
 			}
@@ -176,7 +176,7 @@ func TestRepairBringsAll(t *testing.T) {
 			if written != "" {
 				o.TakeOut = filepath.Join(t.TempDir(), "out")
 			}
-			if report, err = d.Repair(t.Context(), o); err != nil || report.Err() != nil || len(report.Unused) > 0 {
+			if report, err = d.Keeper().Repair(t.Context(), o); err != nil || report.Findings.Err() != nil || len(report.Unused) > 0 {
 				t.Fatalf("from a copy: %+v, %v", report, err)
 			}
 			d.wantEntries(t, rightful)
@@ -192,12 +192,12 @@ func TestRepairEndLater(t *testing.T) {
 	rightful := d.entries(t, "stable")
 	d.loses(t, "log/stable/0000000004.json")
 	for range 2 {
-		if report, err := d.Repair(t.Context(), upkeep.RepairOptions{Channel: "stable"}); err != nil || report.Err() != nil || report.Sequence != 0 {
+		if report, err := d.Keeper().Repair(t.Context(), upkeep.RepairOptions{Channel: "stable"}); err != nil || report.Findings.Err() != nil || report.Sequence != 0 {
 			t.Fatalf("without a copy: %+v, %v", report, err)
 		}
 	}
-	report, err := d.Repair(t.Context(), upkeep.RepairOptions{Channel: "stable", Files: keep(t, rightful)})
-	if err != nil || report.Err() != nil || !report.Changed || report.Version != "1.2.0" {
+	report, err := d.Keeper().Repair(t.Context(), upkeep.RepairOptions{Channel: "stable", Files: keep(t, rightful)})
+	if err != nil || report.Findings.Err() != nil || !report.Changed || report.Version != "1.2.0" {
 		t.Fatalf("from a copy: %+v, %v", report, err)
 	}
 	d.wantEntries(t, rightful)
@@ -216,7 +216,7 @@ func TestRepairStrangersFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	report, err := d.Repair(t.Context(), upkeep.RepairOptions{Channel: "stable", Files: keep(t, map[string]string{"forged.json": string(data)})})
+	report, err := d.Keeper().Repair(t.Context(), upkeep.RepairOptions{Channel: "stable", Files: keep(t, map[string]string{"forged.json": string(data)})})
 	if err != nil || report.Changed || len(report.Unused) != 1 {
 		t.Errorf("%+v, %v", report, err)
 	}
@@ -230,12 +230,12 @@ func TestTakeOutOthers(t *testing.T) {
 	d.leave(t, "log/stable/README", "x")
 	folder := filepath.Join(t.TempDir(), "out")
 	o := upkeep.RepairOptions{Channel: "stable", TakeOut: folder, DryRun: true}
-	report, err := d.Repair(t.Context(), o)
+	report, err := d.Keeper().Repair(t.Context(), o)
 	if err != nil || len(report.Mended) != 2 {
 		t.Fatalf("would: %+v, %v", report, err)
 	}
 	o.DryRun = false
-	if report, err = d.Repair(t.Context(), o); err != nil || report.Err() != nil {
+	if report, err = d.Keeper().Repair(t.Context(), o); err != nil || report.Findings.Err() != nil {
 		t.Fatalf("%+v, %v", report, err)
 	}
 	for _, name := range []string{"log-stable-0000000005.json", "log-stable-README"} {

@@ -93,11 +93,11 @@ func TestTakeOutForged(t *testing.T) {
 			who.keys = append(who.keys, thiefKey)
 			rightful := d.entries(t, "stable")
 			c.forge(t, d, who, thief)
-			if report, err := d.Repair(t.Context(), upkeep.RepairOptions{Channel: "stable"}); !errors.Is(err, channels.ErrLog) || !strings.Contains(upkeep.MendLog(err, "stable"), "--take-out") {
+			if report, err := d.Keeper().Repair(t.Context(), upkeep.RepairOptions{Channel: "stable"}); !errors.Is(err, channels.ErrLog) || !strings.Contains(upkeep.MendLog(err, "stable"), "--take-out") {
 				t.Errorf("without: %+v, %v", report, err)
 			}
-			report, err := d.Repair(t.Context(), upkeep.RepairOptions{Channel: "stable", TakeOut: filepath.Join(t.TempDir(), "out")})
-			if err != nil || report.Err() != nil || len(report.Mended) != c.out {
+			report, err := d.Keeper().Repair(t.Context(), upkeep.RepairOptions{Channel: "stable", TakeOut: filepath.Join(t.TempDir(), "out")})
+			if err != nil || report.Findings.Err() != nil || len(report.Mended) != c.out {
 				t.Fatalf("%+v, %v", report, err)
 			}
 			d.wantEntries(t, rightful)
@@ -116,7 +116,7 @@ func TestRepairFromSegments(t *testing.T) {
 		e.Action, e.Signatures, e.Entered, e.Expires, e.When = channels.Publish, nil, time.Time{}, time.Time{}, d.Now()
 		d.leave(t, channels.EntryKey("stable", uint64(n)), encoded(t, who.sign(t, log.Next(e), who.ann, who.eve)))
 	}
-	if _, err := d.Repair(t.Context(), upkeep.RepairOptions{Channel: "stable"}); err != nil {
+	if _, err := d.Keeper().Repair(t.Context(), upkeep.RepairOptions{Channel: "stable"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.Repository().PackAll(t.Context(), d.log(t, "stable")); err != nil {
@@ -139,12 +139,12 @@ func TestRepairFromSegments(t *testing.T) {
 					d.loses(t, key)
 				}
 			}
-			report, err := d.Repair(t.Context(), upkeep.RepairOptions{Channel: "stable"})
+			report, err := d.Keeper().Repair(t.Context(), upkeep.RepairOptions{Channel: "stable"})
 			if err != nil || !report.Changed {
 				t.Fatalf("%+v, %v", report, err)
 			}
 			d.wantEntries(t, packed)
-			if report, err = d.Repair(t.Context(), upkeep.RepairOptions{Channel: "stable", Files: keep(t, map[string]string{newest: rightful[newest]})}); err != nil || report.Err() != nil {
+			if report, err = d.Keeper().Repair(t.Context(), upkeep.RepairOptions{Channel: "stable", Files: keep(t, map[string]string{newest: rightful[newest]})}); err != nil || report.Findings.Err() != nil {
 				t.Fatalf("the newest: %+v, %v", report, err)
 			}
 			d.wantEntries(t, rightful)
@@ -172,8 +172,8 @@ func TestRepairUnsigned(t *testing.T) {
 		if !views {
 			d.loses(t, "stable/latest.json")
 		}
-		report, err := d.Repair(t.Context(), upkeep.RepairOptions{Channel: "stable", Files: keep(t, rightful)})
-		if err != nil || report.Err() != nil || len(report.Unused) > 0 {
+		report, err := d.Keeper().Repair(t.Context(), upkeep.RepairOptions{Channel: "stable", Files: keep(t, rightful)})
+		if err != nil || report.Findings.Err() != nil || len(report.Unused) > 0 {
 			t.Fatalf("%+v, %v", report, err)
 		}
 		d.wantEntries(t, rightful)
@@ -181,14 +181,14 @@ func TestRepairUnsigned(t *testing.T) {
 	}
 	next := d.log(t, "stable").Next(*d.log(t, "stable").Head())
 	forged := keep(t, map[string]string{"log/stable/0000000004.json": encoded(t, next)})
-	report, err := d.Repair(t.Context(), upkeep.RepairOptions{Channel: "stable", Files: forged})
+	report, err := d.Keeper().Repair(t.Context(), upkeep.RepairOptions{Channel: "stable", Files: forged})
 	if err != nil || report.Changed || len(report.Unused) != 1 {
 		t.Errorf("behind the end: %+v, %v", report, err)
 	}
 	d.wantEntries(t, rightful)
 	d.loses(t, "log/stable/0000000003.json")
 	d.leave(t, "stable/latest.json", string(shown))
-	if report, err = d.Repair(t.Context(), upkeep.RepairOptions{Channel: "stable", Files: keep(t, rightful)}); err != nil || report.Err() != nil {
+	if report, err = d.Keeper().Repair(t.Context(), upkeep.RepairOptions{Channel: "stable", Files: keep(t, rightful)}); err != nil || report.Findings.Err() != nil {
 		t.Fatalf("the newest: %+v, %v", report, err)
 	}
 	d.wantEntries(t, rightful)
@@ -203,7 +203,7 @@ func TestRepairNotBySigned(t *testing.T) {
 	d.loses(t, "log/stable/0000000004.json")
 	damaged := d.entries(t, "stable")
 	o := upkeep.RepairOptions{Channel: "stable", TakeOut: filepath.Join(t.TempDir(), "out")}
-	if report, err := d.Repair(t.Context(), o); !errors.Is(err, channels.ErrLog) {
+	if report, err := d.Keeper().Repair(t.Context(), o); !errors.Is(err, channels.ErrLog) {
 		t.Errorf("taken out: %+v, %v", report, err)
 	}
 	d.wantEntries(t, damaged)
@@ -212,7 +212,7 @@ func TestRepairNotBySigned(t *testing.T) {
 	d.leave(t, "log/stable/0000000004.json", "{}")
 	damaged = d.entries(t, "stable")
 	o.TakeOut = filepath.Dir(keep(t, map[string]string{"log-stable-0000000004.json": rightful["log/stable/0000000004.json"]})[0])
-	if report, err := d.Repair(t.Context(), o); !errors.Is(err, channels.ErrLog) {
+	if report, err := d.Keeper().Repair(t.Context(), o); !errors.Is(err, channels.ErrLog) {
 		t.Errorf("with what is in the folder: %+v, %v", report, err)
 	}
 	d.wantEntries(t, damaged)
@@ -281,7 +281,7 @@ func TestRepairKilled(t *testing.T) {
 				o := upkeep.RepairOptions{Channel: "stable", Files: files, TakeOut: filepath.Join(t.TempDir(), "out")}
 				before, _ := d.Repository().Load(t.Context(), "stable")
 				d.Store = &dying{whichever, at}
-				_, killed := d.Repair(t.Context(), o)
+				_, killed := d.Keeper().Repair(t.Context(), o)
 				d.Store = whichever
 				if killed != nil && !errors.Is(killed, errDied) {
 					t.Fatalf("killed at %d: %v", at, killed)
@@ -289,8 +289,8 @@ func TestRepairKilled(t *testing.T) {
 				if log, err := d.Repository().Load(t.Context(), "stable"); err == nil && log.End() != whole && (before == nil || log.End() != before.End()) {
 					t.Fatalf("killed at %d: the log ends at %s", at, log.End())
 				}
-				report, err := d.Repair(t.Context(), o)
-				if err != nil || report.Err() != nil {
+				report, err := d.Keeper().Repair(t.Context(), o)
+				if err != nil || report.Findings.Err() != nil {
 					t.Fatalf("killed at %d, again: %+v, %v", at, report, err)
 				}
 				d.wantEntries(t, rightful)
@@ -317,7 +317,7 @@ func TestRepairHalfACopy(t *testing.T) {
 		t.Run(fmt.Sprint(missing), func(t *testing.T) {
 			half := maps.Clone(rightful)
 			delete(half, missing)
-			report, err := d.Repair(t.Context(), upkeep.RepairOptions{Channel: "stable", Files: keep(t, half)})
+			report, err := d.Keeper().Repair(t.Context(), upkeep.RepairOptions{Channel: "stable", Files: keep(t, half)})
 			if !errors.Is(err, channels.ErrLog) || !strings.Contains(upkeep.MendLog(err, "stable"), "--bundle FOLDER") {
 				t.Errorf("%+v, %v", report, err)
 			}
@@ -379,12 +379,12 @@ func TestRepairAnyDamage(t *testing.T) {
 		}
 		d.Sign = nil
 		o.DryRun = true
-		dry, dryErr := d.Repair(t.Context(), o)
+		dry, dryErr := d.Keeper().Repair(t.Context(), o)
 		if after := d.entries(t, "stable"); !maps.Equal(before, after) {
 			t.Fatalf("seed %d: the dry run writes", seed)
 		}
 		o.DryRun = false
-		report, err := d.Repair(t.Context(), o)
+		report, err := d.Keeper().Repair(t.Context(), o)
 		after := d.entries(t, "stable")
 		for _, key := range keys {
 			if before[key] == rightful[key] && after[key] != rightful[key] {
@@ -400,7 +400,7 @@ func TestRepairAnyDamage(t *testing.T) {
 			t.Errorf("seed %d: would: %+v, %v; did: %+v, %v", seed, dry, dryErr, report, err)
 		}
 		if whole {
-			if err != nil || report.Err() != nil {
+			if err != nil || report.Findings.Err() != nil {
 				t.Fatalf("seed %d: with all of the copy: %+v, %v", seed, report, err)
 			}
 			d.wantEntries(t, rightful)

@@ -76,9 +76,9 @@ func TestRepairByTwo(t *testing.T) {
 			d, ann, bob := released(t, "1.0.0", "1.1.0", "1.2.0", "1.3.0")
 			_, thief := signingtest.Sign(t, channels.Namespace)
 			damage(t, d)
-			repair := func(sign approval.Sign) (*RepairReport, error) {
+			repair := func(sign approval.Sign) (*upkeep.RepairReport, error) {
 				d.Sign = sign
-				return d.Repair(t.Context(), upkeep.RepairOptions{Channel: "stable"})
+				return d.Keeper().Repair(t.Context(), upkeep.RepairOptions{Channel: "stable"})
 			}
 			first, err := repair(nil)
 			if err != nil || first.Waiting == nil || first.Waiting.Needs != 2 || first.Waiting.Has != 0 || first.Sequence != 0 {
@@ -105,8 +105,8 @@ func TestRepairByTwo(t *testing.T) {
 			if err != nil || !plan.Changed || plan.Action != channels.Repair {
 				t.Fatalf("bob: %+v, %v", plan, err)
 			}
-			rest, err := d.Repair(t.Context(), upkeep.RepairOptions{Channel: "stable", Rest: true})
-			if err != nil || rest.Err() != nil {
+			rest, err := d.Keeper().Repair(t.Context(), upkeep.RepairOptions{Channel: "stable", Rest: true})
+			if err != nil || rest.Findings.Err() != nil {
 				t.Fatalf("the rest: %+v, %v", rest, err)
 			}
 			d.sound(t, "stable")
@@ -139,7 +139,7 @@ func TestMovesOfABrokenLog(t *testing.T) {
 	if _, err := d.Store.Stat(t.Context(), "log/stable/0000000004.json"); err == nil {
 		t.Error("an entry follows a broken log")
 	}
-	report, err := d.Repair(t.Context(), upkeep.RepairOptions{Channel: "stable"})
+	report, err := d.Keeper().Repair(t.Context(), upkeep.RepairOptions{Channel: "stable"})
 	if err != nil || report.Waiting == nil {
 		t.Fatalf("%+v, %v", report, err)
 	}
@@ -165,7 +165,7 @@ func TestRepairTurnedUp(t *testing.T) {
 	}
 	d.loses(t, key)
 	d.Sign = ann
-	report, err := d.Repair(t.Context(), upkeep.RepairOptions{Channel: "stable"})
+	report, err := d.Keeper().Repair(t.Context(), upkeep.RepairOptions{Channel: "stable"})
 	if err != nil || report.Waiting == nil {
 		t.Fatalf("%+v, %v", report, err)
 	}

@@ -13,6 +13,8 @@ import (
 
 	"tsmon/manifest"
 	"tsmon/release/gate"
+	"tsmon/release/library"
+	"tsmon/release/upkeep"
 	"tsmon/signing"
 	"tsmon/store/object"
 	"tsmon/store/object/objecttest"
@@ -137,8 +139,8 @@ func TestSignedAgain(t *testing.T) {
 				}
 			}
 			verified, err := d.Keeper().Verify(t.Context(), "stable")
-			if err != nil || verified.Err() != nil {
-				t.Errorf("%v, %v", err, verified.Err())
+			if err != nil || verified.Findings.Err() != nil {
+				t.Errorf("%v, %v", err, verified.Findings.Err())
 			}
 			if report := d.publish(t, o); report.Changed {
 				t.Errorf("published twice: %+v", report)
@@ -232,4 +234,21 @@ func TestCoverageOfTypes(t *testing.T) {
 	if report := d.publish(t, both); !slices.Contains(report.Entry.Targets, "linux-x86_64-deb") {
 		t.Errorf("keys %v", report.Entry.Targets)
 	}
+}
+
+// TestHugeSignature: a signature that somebody made endless is found, and written anew.
+func TestHugeSignature(t *testing.T) {
+	d := newDesk(t)
+	d.publish(t, d.options(t, "1.0.0"))
+	key := library.BundleKey("1.0.0", "App_1.0.0_x64_en-US.msi.zip") + ".sig"
+	d.leave(t, key, strings.Repeat("x", signing.MaxSignature+1))
+	report, err := d.Keeper().Verify(t.Context(), "stable")
+	if err != nil || len(report.Findings) != 1 || !errors.Is(report.Findings.Err(), library.ErrStored) {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	repaired, err := d.Keeper().Repair(t.Context(), upkeep.RepairOptions{Channel: "stable"})
+	if err != nil || len(repaired.Mended) != 1 || repaired.Mended[0].Object != key {
+		t.Errorf("%+v, %v", repaired, err)
+	}
+	d.sound(t, "stable")
 }

@@ -262,8 +262,8 @@ func TestEndedKeyTurnsNothingBad(t *testing.T) {
 	r.must(t, "1.7.0", r.next, nil)
 	r.Keys[0].Until = "0.0.1"
 	report, err := r.Keeper().Verify(t.Context(), "stable")
-	if err != nil || report.Err() != nil {
-		t.Errorf("%v, %v", err, report.Err())
+	if err != nil || report.Findings.Err() != nil {
+		t.Errorf("%v, %v", err, report.Findings.Err())
 	}
 	for _, back := range []string{"1.6.0", "1.0.0"} {
 		if _, err := r.Rollback(t.Context(), RollbackOptions{Options: Options{Channel: "stable", Why: back}, To: back}); err != nil {

@@ -96,7 +96,7 @@ func TestUnnamed(t *testing.T) {
 	if got := d.unnamed(t); !slices.Equal(got, want) {
 		t.Errorf("found\n%v\nwant\n%v", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	if report, err := d.Keeper().Verify(t.Context(), "stable"); err != nil || len(report.Findings) != len(want) || report.Err() == nil {
+	if report, err := d.Keeper().Verify(t.Context(), "stable"); err != nil || len(report.Findings) != len(want) || report.Findings.Err() == nil {
 		t.Errorf("verify: %+v, %v", report, err)
 	}
 	// Releases that are old enough to go by age stay.

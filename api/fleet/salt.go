@@ -24,10 +24,8 @@ const (
 // stores it in the records for all servers, so it lives as long as the data recorded with it.
 // It is not encrypted there, since whoever reads the records sees everything that it protects.
 type salt struct {
-	records interface {
-		CreateSecret(ctx context.Context, name string, value []byte) ([]byte, error)
-	}
-	known atomic.Pointer[[]byte]
+	records Records
+	known   atomic.Pointer[[]byte]
 }
 
 // learn reads the salt from the records, or generates it, unless it is known.

@@ -247,7 +247,7 @@ func (a attack) mended(t *testing.T, g *guarded, rightful map[string][]byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if report.Err() != nil || a.names != "" && !report.Changed {
+	if report.Findings.Err() != nil || a.names != "" && !report.Changed {
 		t.Errorf("repaired: %+v", report)
 	}
 	if o.TakeOut != "" {

@@ -287,7 +287,7 @@ func (f *crowd) agree(t *testing.T) *channels.Log {
 	log := f.log(t)
 	f.settle(t)(&release.Plan{Sequence: log.Head().Sequence}, nil)
 	found, err := f.desk.Keeper().Verify(t.Context(), "stable")
-	if err != nil || found.Err() != nil || found.Entries != len(log.Entries) {
+	if err != nil || found.Findings.Err() != nil || found.Entries != len(log.Entries) {
 		t.Errorf("the channel: %+v, %v", found, err)
 	}
 	stored, _ := f.w.Stored(t, channels.ManifestKey("stable"))

@@ -100,7 +100,7 @@ func testForgedFollowers(t *testing.T, w *apitest.World) {
 				t.Errorf("a move goes on from it: %v", err)
 			}
 			repaired, err := g.desk.Keeper().Repair(t.Context(), upkeep.RepairOptions{Channel: "beta", TakeOut: filepath.Join(t.TempDir(), "forged")})
-			if err != nil || repaired.Err() != nil || !repaired.Changed {
+			if err != nil || repaired.Findings.Err() != nil || !repaired.Changed {
 				t.Errorf("%+v, %v", repaired, err)
 			}
 			if data, _ := w.Stored(t, "beta/latest.json"); string(data) != string(older) {

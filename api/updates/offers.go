@@ -55,7 +55,6 @@ func (s *Server) offer(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// decide returns the answer for a client.
 func (s *Server) decide(r *http.Request) (channels.Answer, error) {
 	if !s.allowed(r) {
 		return channels.Answer{}, web.Unauthorized(nil)

@@ -61,13 +61,13 @@ func NewReleases(o ReleasesOptions) *Releases {
 func (s *Releases) Routes(r chi.Router) {
 	limited := r.With(web.LimitTime(s.Deadline))
 	limited.Get("/releases/overview", s.admitted(s.overview))
-	limited.Get("/releases/versions", s.admitted(s.versions))
-	limited.Get("/releases/versions/{version}", s.admitted(s.version))
+	limited.Get("/releases/versions", s.admitted(s.published(s.versions)))
+	limited.Get("/releases/versions/{version}", s.admitted(s.published(s.version)))
 	limited.Get("/releases/channels/{channel}/adoption", s.admitted(s.adoption))
 	limited.Get("/releases/channels/{channel}/log", s.admitted(s.entries))
 	limited.Get("/releases/channels/{channel}/log/{sequence}", s.admitted(s.entry))
-	limited.Get("/releases/channels/{channel}/plans", s.admitted(s.plans))
-	limited.Post("/releases/channels/{channel}/rehearse", s.admitted(s.rehearse))
+	limited.Get("/releases/channels/{channel}/plans", s.admitted(s.published(s.plans)))
+	limited.Post("/releases/channels/{channel}/rehearse", s.admitted(s.published(s.rehearse)))
 }
 
 // admitted requires the token. If none is configured it requires that the request comes from
@@ -84,6 +84,16 @@ func (s *Releases) admitted(h func(*http.Request) (any, error)) http.HandlerFunc
 		body, err := h(r)
 		return body, web.BadRequest(err)
 	})
+}
+
+// published requires the Publisher.
+func (s *Releases) published(h func(*http.Request) (any, error)) func(*http.Request) (any, error) {
+	if s.Publisher != nil {
+		return h
+	}
+	return func(*http.Request) (any, error) {
+		return nil, web.Refuse(http.StatusServiceUnavailable, "the releases of the store can't be read: the server's log says why")
+	}
 }
 
 // checkToken returns an error unless a request has the right token. Wrong tokens are limited

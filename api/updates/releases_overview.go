@@ -113,7 +113,6 @@ func (s *Releases) channelState(ctx context.Context, name string) ChannelState {
 	return c
 }
 
-// cover adds which platforms a release is for.
 func (c *ChannelState) cover(newest *channels.Release, p *Publisher) {
 	for _, key := range slices.Sorted(maps.Keys(newest.Platforms)) {
 		c.Platforms = append(c.Platforms, key)

@@ -38,9 +38,6 @@ type VersionRow struct {
 }
 
 func (s *Releases) versions(r *http.Request) (any, error) {
-	if s.Publisher == nil {
-		return nil, noPublisher()
-	}
 	return s.answers.get(r.Context(), "versions", func(ctx context.Context) (any, error) {
 		found, err := s.Publisher.Library().Survey(ctx)
 		if err != nil {
@@ -90,9 +87,6 @@ type BundleRow struct {
 }
 
 func (s *Releases) version(r *http.Request) (any, error) {
-	if s.Publisher == nil {
-		return nil, noPublisher()
-	}
 	record, err := s.Publisher.Library().Record(r.Context(), chi.URLParam(r, "version"))
 	if refusal, ok := errors.AsType[*release.Refusal](err); ok {
 		return nil, web.Refuse(http.StatusNotFound, "%.300s", refusal.Error())
@@ -115,10 +109,6 @@ func bundleRow(b library.Stored, keys signing.Keyring) BundleRow {
 		_, row.Bound = sig.Version()
 	}
 	return row
-}
-
-func noPublisher() error {
-	return web.Refuse(http.StatusServiceUnavailable, "the releases of the store can't be read: the server's log says why")
 }
 
 // readable turns the error of a log or record that is not believed into an answer.

@@ -36,26 +36,6 @@ func (p Plans) List(ctx context.Context, channel string) (all []*Waiting, more b
 	return p.list(ctx, channel, "")
 }
 
-// Names returns the channels that plans of the store are for, sorted.
-func (p Plans) Names(ctx context.Context) (names []string, err error) {
-	for after := ""; ; {
-		name := ""
-		for info, err := range p.Store.List(ctx, planRoot, after) {
-			if err != nil {
-				return nil, err
-			}
-			name, _, _ = strings.Cut(strings.TrimPrefix(info.Key, planRoot), "/")
-			break
-		}
-		if name == "" {
-			return names, nil
-		}
-		if after = planRoot + name + "0"; channels.CheckName(name) == nil {
-			names = append(names, name)
-		}
-	}
-}
-
 // list is List for the plans whose hash begins with a text.
 func (p Plans) list(ctx context.Context, channel, hash string) (all []*Waiting, more bool, err error) {
 	log, broken, err := p.load(ctx, channel)
@@ -82,22 +62,18 @@ func (p Plans) list(ctx context.Context, channel, hash string) (all []*Waiting, 
 	if err := group.Wait(); err != nil {
 		return nil, false, err
 	}
-	all = []*Waiting{}
-	for _, w := range read {
-		if w == nil {
-			continue
-		}
+	all = slices.DeleteFunc(read, func(w *Waiting) bool { return w == nil })
+	for _, w := range all {
 		if broken != nil && w.Stale == "" && w.Entry.Action != channels.Repair {
 			w.Stale = broken.Error()
 		}
-		all = append(all, w)
 	}
 	return all, more, nil
 }
 
 // hashes returns the hashes of the plans to read that begin with a text, sorted.
 func (p Plans) hashes(ctx context.Context, channel, text string) (hashes []string, more bool, err error) {
-	folder := planRoot + channel + "/"
+	folder := Folder + channel + "/"
 	if len(text) == 64 { // even if somebody has put too many signatures beside it
 		return []string{text}, false, nil
 	}
@@ -177,9 +153,10 @@ func (p Plans) Find(ctx context.Context, channel, hash string) (*Waiting, error)
 	if err != nil {
 		return nil, err
 	}
-	found := slices.DeleteFunc(slices.Clone(all), func(w *Waiting) bool {
-		return !strings.HasPrefix(w.Hash, hash) || hash == "" && w.Stale != ""
-	})
+	found := all
+	if hash == "" {
+		found = slices.DeleteFunc(slices.Clone(all), func(w *Waiting) bool { return w.Stale != "" })
+	}
 	switch {
 	case len(found) == 1:
 		return found[0], nil
@@ -227,7 +204,7 @@ func (p Plans) Withdraw(ctx context.Context, channel, hash string, dry bool) (*W
 // repeated.
 func (p Plans) remove(ctx context.Context, channel, hash string) error {
 	var signatures []string
-	for info, err := range p.Store.List(ctx, planRoot+channel+"/"+hash+".", "") {
+	for info, err := range p.Store.List(ctx, Folder+channel+"/"+hash+".", "") {
 		if err != nil {
 			return err
 		}

@@ -39,8 +39,9 @@ var (
 )
 
 const (
-	planRoot = "plans/"
-	root     = "root" // name of a signer with a key of Plans.Root
+	// Folder is that of all plans.
+	Folder = "plans/"
+	root   = "root" // name of a signer with a key of Plans.Root
 	// Life is how long a plan may wait for signatures by default.
 	Life    = 7 * 24 * time.Hour
 	maxPlan = channels.MaxEntry // bytes
@@ -89,10 +90,10 @@ type Plans struct {
 	Now      func() time.Time
 }
 
-func planKey(channel, hash string) string { return planRoot + channel + "/" + hash + ".json" }
+func planKey(channel, hash string) string { return Folder + channel + "/" + hash + ".json" }
 
 func sigKey(channel, hash, who string) string {
-	return planRoot + channel + "/" + hash + "." + who + ".sig"
+	return Folder + channel + "/" + hash + "." + who + ".sig"
 }
 
 // Appointed is the default reason of an entry that appoints operators.
@@ -123,22 +124,15 @@ func (p Plans) Wait(ctx context.Context, log *channels.Log, e channels.Entry) (O
 			return done, err
 		}
 	}
-	signatures := e.Signatures
-	e.Signatures = nil
 	payload, err := e.Payload()
 	if err != nil {
 		return Outcome{}, err
 	}
 	hash := library.SumOf(payload)
-	key := planKey(log.Channel, hash)
-	if _, err := p.Store.Create(ctx, key, bytes.NewReader(payload), int64(len(payload)), library.RecordAttributes); err != nil && !errors.Is(err, fs.ErrExist) {
+	if _, err := p.Store.Create(ctx, planKey(log.Channel, hash), bytes.NewReader(payload), int64(len(payload)), library.RecordAttributes); err != nil && !errors.Is(err, fs.ErrExist) {
 		return Outcome{}, err
 	}
-	e.Signatures = signatures
-	if err := p.keep(ctx, log, hash, &e); err != nil {
-		return Outcome{}, err
-	}
-	w, err := p.Read(ctx, log, hash)
+	w, err := p.keep(ctx, log, hash, &e)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -171,18 +165,14 @@ func (p Plans) Needs(log *channels.Log, e *channels.Entry) (*Need, error) {
 // Complete signs a waiting plan, and carries it out if it has all signatures.
 func (p Plans) Complete(ctx context.Context, w *Waiting) (Outcome, error) {
 	before := len(w.Entry.Signatures)
-	if err := p.AddSignature(ctx, w.Log, w.Entry); err != nil && !errors.Is(err, ErrNoKey) {
+	err := p.AddSignature(ctx, w.Log, w.Entry)
+	if err != nil && !errors.Is(err, ErrNoKey) {
 		return Outcome{}, err
 	}
 	if len(w.Entry.Signatures) > before {
-		if err := p.keep(ctx, w.Log, w.Hash, w.Entry); err != nil {
+		if w, err = p.keep(ctx, w.Log, w.Hash, w.Entry); err != nil {
 			return Outcome{}, err
 		}
-		again, err := p.Read(ctx, w.Log, w.Hash)
-		if err != nil {
-			return Outcome{}, err
-		}
-		w = again
 	}
 	if w.Has < w.Needs {
 		return Outcome{Waiting: w}, nil

@@ -94,76 +94,63 @@ func (p Plans) SignPlan(ctx context.Context, w *Waiting) (signed *Waiting, again
 	if err != nil {
 		return nil, "", NobodySigns(err, w.Log, w.Entry)
 	}
-	who, err := p.signer(w, armored)
+	who, _, err := signedBy(w.Log, w.Entry, armored)
 	if err != nil {
 		return nil, "", err
 	}
-	if slices.Contains(w.Signed, who) {
+	if who = cmp.Or(who, root); slices.Contains(w.Signed, who) {
 		again = who
 	}
 	w.Entry.Signatures = append(w.Entry.Signatures, armored)
-	if err := p.keep(ctx, w.Log, w.Hash, w.Entry); err != nil {
-		return nil, "", err
-	}
-	signed, err = p.Read(ctx, w.Log, w.Hash)
+	signed, err = p.keep(ctx, w.Log, w.Hash, w.Entry)
 	return signed, again, err
 }
 
-// signer returns the name of who made a signature of a plan.
-func (p Plans) signer(w *Waiting, armored string) (string, error) {
-	payload, err := w.Entry.Payload()
-	if err != nil {
-		return "", err
-	}
-	key, err := signing.VerifySSH(channels.Namespace, payload, armored)
-	if err != nil {
-		return "", err
-	}
-	return cmp.Or(signerOf(w.Log.Operators(), w.Entry, key.String()), root), nil
-}
-
-// keep writes the signatures of an entry beside its plan and replaces whatever lies under the
-// names of their signers.
-func (p Plans) keep(ctx context.Context, log *channels.Log, hash string, e *channels.Entry) error {
+// signedBy verifies a signature of an entry. It returns the operator who made it, empty if the key
+// is no operator's, and the key.
+func signedBy(log *channels.Log, e *channels.Entry, armored string) (who, key string, err error) {
 	payload, err := e.Payload()
 	if err != nil {
-		return err
+		return "", "", err
 	}
+	signer, err := signing.VerifySSH(channels.Namespace, payload, armored)
+	if err != nil {
+		return "", "", err
+	}
+	return signerOf(log.Operators(), e, signer.String()), signer.String(), nil
+}
+
+// keep writes the signatures of an entry beside its plan, replaces whatever lies under the names
+// of their signers, and returns the plan as it is then.
+func (p Plans) keep(ctx context.Context, log *channels.Log, hash string, e *channels.Entry) (*Waiting, error) {
 	for _, armored := range e.Signatures {
-		key, err := signing.VerifySSH(channels.Namespace, payload, armored)
+		who, key, err := signedBy(log, e, armored)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		at := sigKey(log.Channel, hash, cmp.Or(signerOf(log.Operators(), e, key.String()), root))
+		at := sigKey(log.Channel, hash, cmp.Or(who, root))
 		data, _, err := object.ReadAll(ctx, p.Store, at, maxSig)
 		if there := err == nil || errors.Is(err, object.ErrTooLarge); there {
-			if standing, bad := signing.VerifySSH(channels.Namespace, payload, string(data)); bad == nil && standing.String() == key.String() {
+			if _, standing, bad := signedBy(log, e, string(data)); bad == nil && standing == key {
 				continue
 			}
 			if err := p.Store.Delete(ctx, at); err != nil {
-				return err
+				return nil, err
 			}
 		}
 		if _, err := p.Store.Create(ctx, at, strings.NewReader(armored), int64(len(armored)), library.RecordAttributes); err != nil && !errors.Is(err, fs.ErrExist) {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	return p.Read(ctx, log, hash)
 }
 
 // readSignatures reads the valid signatures of a plan, one for each operator who may sign it.
 func (p Plans) readSignatures(ctx context.Context, w *Waiting) error {
-	payload, err := w.Entry.Payload()
-	if err != nil {
-		return err
-	}
-	may := map[string]bool{} // by name: has signed
-	for _, who := range maySign(w.Log.Operators(), w.Entry) {
-		may[who] = false
-	}
-	names := slices.Sorted(maps.Keys(may))
-	if _, taken := may[root]; !taken {
-		names = append(names, root)
+	operators := maySign(w.Log.Operators(), w.Entry)
+	names := operators
+	if !slices.Contains(operators, root) {
+		names = append(slices.Clip(operators), root)
 	}
 	for _, who := range names {
 		data, _, err := object.ReadAll(ctx, p.Store, sigKey(w.Channel, w.Hash, who), maxSig)
@@ -173,22 +160,19 @@ func (p Plans) readSignatures(ctx context.Context, w *Waiting) error {
 		if err != nil {
 			return err
 		}
-		key, err := signing.VerifySSH(channels.Namespace, payload, string(data))
+		signer, key, err := signedBy(w.Log, w.Entry, string(data))
 		if err != nil {
 			continue // anybody who can write to the store may have put it there
 		}
-		if signer := signerOf(w.Log.Operators(), w.Entry, key.String()); cmp.Or(signer, root) != who || signer == "" && !slices.Contains(p.Root, key.String()) {
+		if cmp.Or(signer, root) != who || signer == "" && !slices.Contains(p.Root, key) {
 			continue // not by the operator that its name says
 		}
-		w.keys = append(w.keys, key.String())
+		w.keys = append(w.keys, key)
 		w.Entry.Signatures = append(w.Entry.Signatures, string(data))
-		may[who] = true
+		w.Signed = append(w.Signed, who)
 	}
-	for _, who := range names {
-		switch signed, operator := may[who]; {
-		case signed:
-			w.Signed = append(w.Signed, who)
-		case operator:
+	for _, who := range operators {
+		if !slices.Contains(w.Signed, who) {
 			w.Missing = append(w.Missing, who)
 		}
 	}

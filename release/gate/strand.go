@@ -68,9 +68,21 @@ func Lacks(keys signing.Keyring) func(*manifest.Offer) bool {
 	}
 }
 
-// Strands returns which of the installed versions the newest entry of a log strands, once
-// everybody gets it. lacks is a result of Lacks.
-func Strands(log *channels.Log, versions []string, lacks func(*manifest.Offer) bool) (s Stranded, err error) {
+// Strands returns which of the installed versions a release would strand if it followed a log, once
+// everybody gets it, without those that are stranded already. lacks is a result of Lacks.
+func Strands(log *channels.Log, next channels.Release, versions []string, lacks func(*manifest.Offer) bool) (Stranded, error) {
+	after, err := strandedIn(Then(log, next), versions, lacks)
+	if err != nil || len(after.Manifest)+len(after.Server) == 0 {
+		return after, err
+	}
+	before, err := strandedIn(log, versions, lacks)
+	return Stranded{without(after.Manifest, before.Manifest), without(after.Server, before.Server)}, err
+}
+
+// strandedIn returns which of the installed versions the newest entry of a log strands, once
+// everybody gets it.
+func strandedIn(log *channels.Log, versions []string, lacks func(*manifest.Offer) bool) (Stranded, error) {
+	s := Stranded{Manifest: []string{}, Server: []string{}}
 	head := log.Head()
 	if head == nil {
 		return s, nil
@@ -109,16 +121,6 @@ func Then(log *channels.Log, next channels.Release) *channels.Log {
 	return &channels.Log{Channel: log.Channel, Entries: append(slices.Clip(log.Entries), log.Next(channels.Entry{Action: channels.Publish, Release: next}))}
 }
 
-// strands returns which of the installed versions the move strands, with a result of Lacks.
-func (m Move) strands(versions []string, lacks func(*manifest.Offer) bool) (Stranded, error) {
-	after, err := Strands(Then(m.Log, m.Release), versions, lacks)
-	if err != nil || len(after.Manifest)+len(after.Server) == 0 {
-		return after, err
-	}
-	before, err := Strands(m.Log, versions, Lacks(m.Keys))
-	return Stranded{without(after.Manifest, before.Manifest), without(after.Server, before.Server)}, err
-}
-
 // without returns the versions that are not among others.
 func without(versions, others []string) []string {
 	return slices.DeleteFunc(slices.Clone(versions), func(v string) bool { return slices.Contains(others, v) })
@@ -146,7 +148,7 @@ func (m Move) LeavesBehind() (warnings []string, err error) {
 		return nil, nil
 	}
 	versions := Installed(m.Log, m.Fleet)
-	stranded, err := m.strands(versions, Lacks(m.Keys))
+	stranded, err := Strands(m.Log, m.Release, versions, Lacks(m.Keys))
 	if err != nil {
 		return nil, err
 	}
@@ -206,7 +208,7 @@ func (m Move) Successor() string {
 		if m.Action != channels.Publish || other.Log.Head() == nil || other.Log.Head().Action == channels.Follow {
 			continue
 		}
-		after, err := Strands(Then(other.Log, m.Release), Installed(other.Log, other.Fleet), Lacks(m.Keys))
+		after, err := strandedIn(Then(other.Log, m.Release), Installed(other.Log, other.Fleet), Lacks(m.Keys))
 		if err == nil && len(after.Manifest)+len(after.Server) == 0 && library.CompareVersions(m.Manifest.Version, other.Log.Head().Newest()) > 0 {
 			return other.Log.Channel
 		}
@@ -219,7 +221,7 @@ func (m Move) Successor() string {
 func (m Move) signable(versions []string) string {
 	signed := Lacks(m.Keys)
 	for _, key := range m.Keys {
-		stranded, err := m.strands(versions, func(offer *manifest.Offer) bool {
+		stranded, err := Strands(m.Log, m.Release, versions, func(offer *manifest.Offer) bool {
 			if offer.Version == m.Release.Version {
 				return !key.Contains(offer.Current)
 			}

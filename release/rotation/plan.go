@@ -205,25 +205,14 @@ func (c *Channel) refuses(l Lost) bool {
 // strands returns whom the new key would strand, besides those who are lost already,
 // if it signed the next release of a channel: as it is, or after the bridge.
 func (r *rotation) strands(c *Channel, bridged bool) (Lost, error) {
-	planned := c.log.Head().Release
-	log, versions := c.log, gate.Installed(c.log, c.known)
-	next := r.after(c)
+	log, planned := c.log, c.log.Head().Release
 	if bridged {
 		planned.Version, planned.Watershed = r.bridge.String(), true
 		log = gate.Then(log, planned)
 	}
-	before, err := gate.Strands(log, versions, r.lacks(""))
-	if err != nil {
-		return Lost{}, err
-	}
-	planned.Version, planned.Watershed = next, false
-	after, err := gate.Strands(gate.Then(log, planned), versions, r.lacks(next))
-	if err != nil {
-		return Lost{}, err
-	}
-	lost := Lost{Stranded: gate.Stranded{Manifest: without(after.Manifest, before.Manifest), Server: without(after.Server, before.Server)}}
-	lost.Clients = count(c.known, lost.Server)
-	return lost, nil
+	planned.Version, planned.Watershed = r.after(c), false
+	lost, err := gate.Strands(log, planned, gate.Installed(c.log, c.known), r.lacks(planned.Version))
+	return Lost{lost, count(c.known, lost.Server)}, err
 }
 
 // lacks reports whether the installed version of an offer lacks the key of it. The old
@@ -258,17 +247,6 @@ func (r *rotation) standing(v *semver.Version) string {
 		v = semver.New(v.Major(), v.Minor(), v.Patch()+1, "", "")
 	}
 	return v.String()
-}
-
-// without returns the texts that are not among others, never nil.
-func without(texts, others []string) []string {
-	kept := []string{}
-	for _, t := range texts {
-		if !slices.Contains(others, t) {
-			kept = append(kept, t)
-		}
-	}
-	return kept
 }
 
 // count counts the known clients of some versions, or all if versions is nil. It

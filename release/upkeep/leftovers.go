@@ -1,7 +1,6 @@
 package upkeep
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,6 +13,7 @@ import (
 
 	"tsmon/channels"
 	"tsmon/manifest"
+	"tsmon/release/approval"
 	"tsmon/release/bundle"
 	"tsmon/release/library"
 	"tsmon/store/object"
@@ -23,10 +23,21 @@ import (
 // versions. It passes over versions with an object younger than leftoverAge, since
 // somebody may be publishing them. Of a version that a channel has shown, all staging
 // records go, and all bundles that no log entry names, unless the version is doomed. Of any
-// other version, bundles go that neither its record nor its staging records name.
-func (w *pruning) leftovers(ctx context.Context, doomed []string) error {
+// other version, bundles go that neither its record nor its staging records name. With Strays
+// it adds what no log names, unless a plan waits to show the version.
+func (w *pruning) leftovers(ctx context.Context) (err error) {
 	if err := w.readLinks(ctx); err != nil {
 		return err
+	}
+	var planned map[string]*approval.Waiting
+	if w.o.Strays {
+		if err = w.whole(ctx); err == nil {
+			planned, err = w.planned(ctx)
+		}
+		if err != nil {
+			return err
+		}
+		w.leave(w.astray, nobody)
 	}
 	offered, named := lastOffered(w.logs), library.NamedFiles{}
 	for _, log := range w.logs {
@@ -36,23 +47,21 @@ func (w *pruning) leftovers(ctx context.Context, doomed []string) error {
 		if w.began.Sub(s.newest) < leftoverAge {
 			continue
 		}
-		if _, shown := offered[version]; shown {
-			if !slices.Contains(doomed, version) {
-				w.leave(s.objects, named.Has)
-			}
-			w.leave(s.staged, func(string) bool { return false })
-			continue
+		strays := w.o.Strays && len(s.records) > 0 && planned[version] == nil
+		_, shown := offered[version]
+		if shown {
+			w.leave(s.staged, nobody)
 		}
-		needed, err := w.needed(ctx, version, s)
+		if shown && !slices.Contains(w.doomed, version) {
+			w.leave(s.objects, named.Has)
+		}
+		switch {
+		case !shown:
+			err = w.unreleased(ctx, version, s, strays)
+		case strays:
+			err = w.surplus(ctx, version, s)
+		}
 		if err != nil {
-			return err
-		}
-		w.leave(s.objects, func(key string) bool {
-			return needed == nil || needed[strings.TrimPrefix(key, library.Folder(version))]
-		})
-	}
-	if w.o.Strays {
-		if err := w.unnamed(ctx); err != nil {
 			return err
 		}
 	}
@@ -64,12 +73,10 @@ func (w *pruning) leftovers(ctx context.Context, doomed []string) error {
 // readLinks reads the manifests of channels that have no log: somebody wrote them before the
 // channel is moved for the first time, and its clients get what they link.
 func (w *pruning) readLinks(ctx context.Context) error {
-	for after := ""; ; {
-		folder, err := nextFolder(ctx, w.Library.Store, after)
-		if err != nil || folder == "" {
+	for folder, err := range object.Folders(ctx, w.Library.Store, "") {
+		if err != nil {
 			return err
 		}
-		after = folder + "0" // sorts behind all that is in the folder
 		if channels.CheckName(folder) != nil || slices.ContainsFunc(w.logs, func(log *channels.Log) bool { return log.Channel == folder }) {
 			continue
 		}
@@ -89,20 +96,7 @@ func (w *pruning) readLinks(ctx context.Context) error {
 			}
 		}
 	}
-}
-
-// nextFolder returns the first folder of a store with an object behind a key, empty if there is
-// none.
-func nextFolder(ctx context.Context, store object.Store, after string) (string, error) {
-	for info, err := range store.List(ctx, "", after) {
-		if err != nil {
-			return "", err
-		}
-		if folder, _, found := strings.Cut(info.Key, "/"); found {
-			return folder, nil
-		}
-	}
-	return "", nil
+	return nil
 }
 
 // isLinked reports whether a manifest that readLinks found offers an object, or the bundle that
@@ -121,54 +115,104 @@ func (w *pruning) leave(objects []object.Info, needed func(key string) bool) {
 	}
 }
 
-// needed returns the names of the bundles that the record and the staging records of an
-// unreleased version refer to, or nil if one of these can't be read.
-func (w *pruning) needed(ctx context.Context, version string, s *stock) (map[string]bool, error) {
-	var record *library.Record
+// nobody needs an object.
+func nobody(string) bool { return false }
+
+// unreleased adds the bundles of a version that no channel has shown which neither its record
+// nor its staging records name. If one of these can't be read, only strays go: the records
+// behind those that can be read, and the bundles that none of these names. A version that is
+// complete becomes one of unshown then.
+func (w *pruning) unreleased(ctx context.Context, version string, s *stock, strays bool) (err error) {
+	var records []*library.Record
 	var staged map[string]*library.Staged
-	var err error
 	if len(s.records) > 0 {
-		var records []*library.Record
-		if records, err = w.Library.Records(ctx, version); err == nil && len(records) > 0 {
-			if record = records[len(records)-1]; record.Discarded {
-				record = nil
-			}
-		}
+		records, err = w.Library.Readable(ctx, version)
 	}
 	if err == nil && len(s.staged) > 0 {
 		staged, err = w.Library.Staged(ctx, version)
 	}
-	for _, s := range staged {
-		err = cmp.Or(err, s.Damage)
-	}
 	if errors.As(err, new(*bundle.Refusal)) {
-		return nil, nil
+		return nil
+	} else if err != nil {
+		return err
 	}
-	return library.Needed(record, staged), err
+	behind := library.RecordKey(version, len(records)+1)
+	damaged := slices.ContainsFunc(s.records, func(info object.Info) bool { return info.Key == behind })
+	for _, s := range staged {
+		damaged = damaged || s.Damage != nil
+	}
+	if damaged && !strays {
+		return nil
+	}
+	var counts *library.Record
+	if n := len(records); n > 0 && !records[n-1].Discarded {
+		counts = records[n-1]
+	}
+	needed := library.Needed(counts, staged)
+	w.leave(s.objects, func(key string) bool { return needed[strings.TrimPrefix(key, library.Folder(version))] })
+	if strays {
+		w.keepRecords(s, records)
+	}
+	if strays && counts != nil && len(library.Standing(staged)) == 0 {
+		w.unshown = append(w.unshown, version)
+	}
+	return nil
+}
+
+// surplus adds the records of a version that a channel has shown behind the one that logs name,
+// but for marks that it was discarded. If that one is lost, another may turn out to be it, and
+// all stay.
+func (w *pruning) surplus(ctx context.Context, version string, s *stock) error {
+	if len(s.records) == 1 && s.records[0].Key == library.RecordKey(version, 1) {
+		return nil // Verify compares it with the log
+	}
+	records, err := w.Library.Readable(ctx, version)
+	if err != nil {
+		return err
+	}
+	var stay []*library.Record
+	named := false
+	for _, r := range records {
+		if !named || r.Discarded {
+			stay = append(stay, r)
+		}
+		named = named || library.RecordOf(w.logs, version, r.Sum) == r.Sum
+	}
+	if named {
+		w.keepRecords(s, stay)
+	}
+	return nil
+}
+
+// keepRecords adds the records of a version to the leftovers, but for those that stay.
+func (w *pruning) keepRecords(s *stock, stay []*library.Record) {
+	w.leave(s.records, func(key string) bool {
+		return slices.ContainsFunc(stay, func(r *library.Record) bool { return library.RecordKey(r.Version, r.Number) == key })
+	})
 }
 
 // unfinished finds uploads of bundles that nobody goes on with.
-func (w *pruning) unfinished(ctx context.Context) (left []object.Upload, err error) {
+func (w *pruning) unfinished(ctx context.Context) error {
 	store, ok := w.Library.Store.(object.Uploads)
 	if !ok {
-		return nil, nil
+		return nil
 	}
 	uploads, err := store.Unfinished(ctx, library.Root)
 	if errors.Is(err, fs.ErrPermission) {
 		w.report.Warnings = append(w.report.Warnings, fmt.Sprintf("unfinished uploads stay: %v", err))
-		return nil, nil
+		return nil
 	}
 	for _, u := range uploads {
 		if w.began.Sub(u.Begun) >= leftoverAge {
-			left, w.report.Unfinished = append(left, u), append(w.report.Unfinished, u.Key)
+			w.uploads, w.report.Unfinished = append(w.uploads, u), append(w.report.Unfinished, u.Key)
 		}
 	}
-	return left, err
+	return err
 }
 
-// clear removes the leftovers and aborts uploads. Of what is staged for a target the
+// clear removes the leftovers and aborts unfinished uploads. Of what is staged for a target the
 // object with the highest number counts: it goes last.
-func (w *pruning) clear(ctx context.Context, uploads []object.Upload) error {
+func (w *pruning) clear(ctx context.Context) error {
 	highest := map[string]string{} // by folder
 	for _, key := range w.report.Leftovers {
 		if strings.HasPrefix(key, library.StagedRoot) {
@@ -183,8 +227,8 @@ func (w *pruning) clear(ctx context.Context, uploads []object.Upload) error {
 	if err := w.Library.Store.Delete(ctx, last...); err != nil {
 		return err
 	}
-	if store, ok := w.Library.Store.(object.Uploads); ok && len(uploads) > 0 {
-		return store.Abort(ctx, uploads...)
+	if store, ok := w.Library.Store.(object.Uploads); ok && len(w.uploads) > 0 {
+		return store.Abort(ctx, w.uploads...)
 	}
 	return nil
 }

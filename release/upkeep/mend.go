@@ -86,14 +86,23 @@ func (r *repair) lose(plan *mending.Mending) error {
 
 // planLog plans the repair of the log.
 func (r *repair) planLog(ctx context.Context) (*mending.Mending, error) {
-	spares, err := r.entries()
+	var given []string
+	for _, f := range r.files {
+		given = append(given, f.path)
+	}
+	spares, err := readEntries(given)
 	if err != nil {
 		return nil, err
 	}
-	o := mending.Options{Spares: spares, Seen: r.seen, Cut: r.o.TakeOut != ""}
-	if o.Witnesses, err = r.takenOut(); err != nil {
+	takenOut, err := filesIn(r.o.TakeOut)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
+	witnesses, err := readEntries(takenOut)
+	if err != nil {
+		return nil, err
+	}
+	o := mending.Options{Spares: spares, Witnesses: witnesses, Seen: r.seen, Cut: r.o.TakeOut != ""}
 	plan, err := mending.Plan(ctx, r.Channels, r.o.Channel, o)
 	switch blame := fault.Of(err, r.o.Channel).Blame; {
 	case !o.Cut || !errors.Is(err, channels.ErrLog) || blame == fault.Needed, errors.Is(err, fault.ErrBare), errors.Is(err, fault.ErrStrangers):
@@ -136,13 +145,14 @@ func (r *repair) pointBack(ctx context.Context) error {
 	})
 }
 
-// entries returns the contents of the files that may be entries of the log.
-func (r *repair) entries() (all [][]byte, err error) {
-	for _, f := range r.files {
-		if f.size > channels.MaxEntry {
+// readEntries returns the contents of the files that are small enough to be log entries.
+func readEntries(paths []string) (all [][]byte, err error) {
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		if err == nil && info.Size() > channels.MaxEntry {
 			continue
 		}
-		data, err := os.ReadFile(f.path)
+		data, err := os.ReadFile(path)
 		if err != nil {
 			return nil, err
 		}
@@ -164,29 +174,6 @@ func kept(folder, key string) string {
 		name = name[:min(len(name), 100)] + "-" + library.SumOf([]byte(key))[:16]
 	}
 	return filepath.Join(folder, name)
-}
-
-// takenOut returns the log entries in the folder.
-func (r *repair) takenOut() (all [][]byte, err error) {
-	if r.o.TakeOut == "" {
-		return nil, nil
-	}
-	files, err := os.ReadDir(r.o.TakeOut)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	for _, f := range files {
-		info, err := f.Info()
-		if err != nil || !info.Mode().IsRegular() || info.Size() > channels.MaxEntry {
-			continue
-		}
-		data, err := os.ReadFile(filepath.Join(r.o.TakeOut, f.Name()))
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, data)
-	}
-	return all, err
 }
 
 // mayMove returns an error if the folder has a different file under the name of an object to be

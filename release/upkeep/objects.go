@@ -9,7 +9,6 @@ import (
 	"os"
 
 	"tsmon/release/library"
-	"tsmon/signing"
 	"tsmon/store/object"
 )
 
@@ -75,10 +74,10 @@ func (r *repair) mendBundle(ctx context.Context, version string, b *library.Stor
 	l, key := r.Library, library.BundleKey(version, b.Name)
 	same, err := l.Holds(ctx, key, b.Size, b.CRC64)
 	missing := errors.Is(err, fs.ErrNotExist)
-	switch {
-	case err != nil && !missing:
+	if err != nil && !missing {
 		return false, err
-	case !same:
+	}
+	if !same {
 		if ok, err = r.putBack(ctx, key, b, missing); err != nil || !ok {
 			if !missing && !ok {
 				r.wrong = append(r.wrong, key)
@@ -89,12 +88,8 @@ func (r *repair) mendBundle(ctx context.Context, version string, b *library.Stor
 	if b.Signature == "" {
 		return true, nil
 	}
-	data, err := l.Read(ctx, key+".sig", signing.MaxSignature)
-	if err == nil && string(data) == b.Signature {
-		return true, nil
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, object.ErrTooLarge) {
-		return false, err
+	if signed, err := r.signed(ctx, key, b); err != nil || signed {
+		return signed, err
 	}
 	return true, r.do(key+".sig", "written anew from the record", func() error {
 		return r.replace(ctx, key+".sig", []byte(b.Signature), library.SignatureAttributes)

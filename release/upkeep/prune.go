@@ -70,22 +70,24 @@ var ErrPruneTime = fmt.Errorf("removing bundles took longer than %v; prune again
 // pruning is one run of Prune.
 type pruning struct {
 	Keeper
-	o      PruneOptions
-	began  time.Time
-	stored time.Time         // when it began by the time of the store
-	stocks map[string]*stock // by version
-	logs   []*channels.Log
-	astray []object.Info // among the releases, in no version's folder
-	report *PruneReport
-	linked []string // paths of what manifests of channels without a log offer
-	ahead  error    // manifests show an entry that a log lacks, whose end is lost then
+	o       PruneOptions
+	began   time.Time
+	stored  time.Time         // when it began by the time of the store
+	stocks  map[string]*stock // by version
+	logs    []*channels.Log
+	astray  []object.Info // old ones among the releases, in no version's folder
+	report  *PruneReport
+	linked  []string        // paths of what manifests of channels without a log offer
+	ahead   error           // manifests show an entry that a log lacks, whose end is lost then
+	doomed  []string        // versions whose bundles go, sorted
+	uploads []object.Upload // that nobody goes on with
 	// unshown are versions that no channel has shown, no plan waits for, and that are complete.
 	unshown []string
 }
 
 // stock is what a store holds of a version.
 type stock struct {
-	records []string      // their keys
+	records []object.Info
 	objects []object.Info // in its folder, but for records
 	staged  []object.Info // that say how it was staged
 	newest  time.Time     // when the last of all these was written
@@ -112,30 +114,17 @@ func (k Keeper) Prune(ctx context.Context, o PruneOptions) (*PruneReport, error)
 	}
 	w := &pruning{Keeper: k, o: o, began: k.Now().Round(0), stored: stored, stocks: map[string]*stock{},
 		report: &PruneReport{DryRun: o.DryRun, Pruned: []PrunedRelease{}, Channels: []string{}, Leftovers: []string{}, Unfinished: []string{}}}
-	if err := w.takeStock(ctx); err != nil {
-		return nil, err
+	steps := []func(context.Context) error{w.takeStock, w.prunable, w.leftovers, w.unfinished}
+	if !o.DryRun {
+		steps = append(steps, w.declare, w.stillPrunable)
 	}
-	doomed, err := w.prunable(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if err := w.leftovers(ctx, doomed); err != nil {
-		return nil, err
-	}
-	uploads, err := w.unfinished(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if !o.DryRun && len(doomed) > 0 {
-		if err := w.declare(ctx, doomed); err != nil {
-			return nil, err
-		}
-		if doomed, err = w.stillPrunable(ctx, doomed); err != nil {
+	for _, step := range steps {
+		if err := step(ctx); err != nil {
 			return nil, err
 		}
 	}
 	var keys []string
-	for _, version := range doomed {
+	for _, version := range w.doomed {
 		pruned := PrunedRelease{Version: version}
 		for _, info := range w.stocks[version].objects {
 			keys = append(keys, info.Key)
@@ -143,14 +132,14 @@ func (k Keeper) Prune(ctx context.Context, o PruneOptions) (*PruneReport, error)
 		}
 		w.report.Pruned = append(w.report.Pruned, pruned)
 	}
-	w.report.Changed = len(keys)+len(w.report.Leftovers)+len(uploads) > 0
+	w.report.Changed = len(keys)+len(w.report.Leftovers)+len(w.uploads) > 0
 	if o.DryRun {
 		return w.report, nil
 	}
 	if err := w.remove(ctx, keys); err != nil {
 		return nil, err
 	}
-	return w.report, w.clear(ctx, uploads)
+	return w.report, w.clear(ctx)
 }
 
 // takeStock lists all that lies in the store of any version. Old claims are leftovers.
@@ -165,7 +154,7 @@ func (w *pruning) takeStock(ctx context.Context) error {
 			}
 			version, _, _ := strings.Cut(strings.TrimPrefix(info.Key, prefix), "/")
 			if _, err := manifest.ParseVersion(version); err != nil {
-				if prefix == library.Root {
+				if prefix == library.Root && w.began.Sub(info.ModTime) >= leftoverAge {
 					w.astray = append(w.astray, info)
 				}
 				continue
@@ -179,7 +168,7 @@ func (w *pruning) takeStock(ctx context.Context) error {
 			case prefix == library.StagedRoot:
 				s.staged = append(s.staged, info)
 			case library.IsRecord(info.Key):
-				s.records = append(s.records, info.Key)
+				s.records = append(s.records, info)
 			default:
 				s.objects = append(s.objects, info)
 			}
@@ -191,25 +180,21 @@ func (w *pruning) takeStock(ctx context.Context) error {
 	return nil
 }
 
-// prunable reads the logs and returns the versions whose bundles may go, sorted.
-func (w *pruning) prunable(ctx context.Context) ([]string, error) {
+// prunable reads the logs and finds the versions whose bundles may go.
+func (w *pruning) prunable(ctx context.Context) error {
 	kept, err := w.kept(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if w.o.Strays {
-		return nil, nil
+	if err != nil || w.o.Strays {
+		return err
 	}
 	offered := lastOffered(w.logs)
-	var doomed []string
 	for version, s := range w.stocks {
 		last, shown := offered[version]
 		if len(s.records) > 0 && len(s.objects) > 0 && shown && !kept[version] && w.began.Sub(last) >= w.o.OlderThan {
-			doomed = append(doomed, version)
+			w.doomed = append(w.doomed, version)
 		}
 	}
-	slices.SortFunc(doomed, library.CompareVersions)
-	return doomed, nil
+	slices.SortFunc(w.doomed, library.CompareVersions)
+	return nil
 }
 
 // kept reads what is new in the logs, and returns the versions that must stay.
@@ -300,14 +285,17 @@ func lastOffered(logs []*channels.Log) map[string]time.Time {
 	return offered
 }
 
-// declare adds an entry to each log that has not announced the pruning of these versions, or
+// declare adds an entry to each log that has not announced the pruning of the versions, or
 // announced it too long ago. Whoever is about to move the channel to one of them conflicts
 // with that entry. It adds none unless the operator who works here may sign them all.
-func (w *pruning) declare(ctx context.Context, doomed []string) error {
+func (w *pruning) declare(ctx context.Context) error {
+	if len(w.doomed) == 0 {
+		return nil
+	}
 	entries := make([]*channels.Entry, len(w.logs))
 	for i, log := range w.logs {
 		var err error
-		if entries[i], err = w.announcement(ctx, log, doomed); err != nil {
+		if entries[i], err = w.announcement(ctx, log); err != nil {
 			return err
 		}
 	}
@@ -331,14 +319,14 @@ func (w *pruning) declare(ctx context.Context, doomed []string) error {
 	return nil
 }
 
-// announcement returns the signed entry that announces the pruning of versions in a log, nil if
+// announcement returns the signed entry that announces the pruning in a log, nil if
 // it needs none. A plan would be of no use: the bundles go within PruneTime of the entry.
-func (w *pruning) announcement(ctx context.Context, log *channels.Log, doomed []string) (*channels.Entry, error) {
+func (w *pruning) announcement(ctx context.Context, log *channels.Log) (*channels.Entry, error) {
 	if log.Fed() {
 		return nil, nil
 	}
 	var versions []string
-	for _, version := range doomed {
+	for _, version := range w.doomed {
 		if e := log.PrunedBy(version); e == nil || e.Action != channels.Prune || w.began.Sub(e.When).Abs() > PruneTime/2 {
 			versions = append(versions, version)
 		}
@@ -359,20 +347,24 @@ func (w *pruning) announcement(ctx context.Context, log *channels.Log, doomed []
 	return &e, err
 }
 
-// stillPrunable returns those of the versions that no channel has come to need since,
-// and that all logs say are pruned.
-func (w *pruning) stillPrunable(ctx context.Context, doomed []string) ([]string, error) {
+// stillPrunable spares the versions that a channel has come to need since, or that a log does
+// not say are pruned.
+func (w *pruning) stillPrunable(ctx context.Context) error {
+	if len(w.doomed) == 0 {
+		return nil
+	}
 	claimed, err := w.claimed(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	kept, err := w.kept(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return slices.DeleteFunc(doomed, func(version string) bool {
+	w.doomed = slices.DeleteFunc(w.doomed, func(version string) bool {
 		return claimed[version] || kept[version] || slices.ContainsFunc(w.logs, func(log *channels.Log) bool { return !log.Fed() && !log.Pruned(version) })
-	}), nil
+	})
+	return nil
 }
 
 // remove removes bundles, in the time that there is for it.

@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -15,6 +14,7 @@ import (
 
 	"tsmon/channels"
 	"tsmon/manifest"
+	"tsmon/release/approval"
 	"tsmon/release/bundle"
 	"tsmon/release/library"
 	"tsmon/signing"
@@ -54,14 +54,16 @@ type RepairReport struct {
 	// Sequence is the number of the log entry that says what is lost, 0 if none was
 	// needed.
 	Sequence uint64 `json:"sequence,omitempty"`
-	// Waits says that this entry lacks signatures of operators: nothing is declared lost yet,
-	// and Findings are empty.
-	Waits bool `json:"-"`
 	// Warnings need the judgment of somebody who knows what was in the store.
 	Warnings []string `json:"warnings,omitempty"`
 	// Unused are files that match no lost object.
-	Unused   []string  `json:"unused,omitempty"`
-	Findings []Finding `json:"findings"` // what is still wrong
+	Unused   []string `json:"unused,omitempty"`
+	Findings Findings `json:"findings"` // what is still wrong
+	// Waiting is the plan of the log entry, if that lacks signatures of operators: nothing is
+	// declared lost yet, and Findings are empty.
+	Waiting *approval.Waiting `json:"waiting,omitempty"`
+	// Needs says, of a dry run, whose signatures that entry takes; nil if it takes none.
+	Needs *approval.Need `json:"needs,omitempty"`
 }
 
 // repair is one run of Repair.
@@ -90,12 +92,13 @@ type spare struct {
 // Repair repairs a channel: it restores lost objects from files and from segments of the log,
 // declares the rest lost in the log, and renders the manifests again. Objects that are as
 // published are never rewritten. The same call again does nothing, or completes what was
-// interrupted.
+// interrupted. If the log entry has to wait for signatures, the last signer makes it, and a call
+// with Rest does the remaining work.
 func (k Keeper) Repair(ctx context.Context, o RepairOptions) (*RepairReport, error) {
 	if err := k.Ready(o.Channel); err != nil {
 		return nil, err
 	}
-	r := &repair{Keeper: k, o: o, report: &RepairReport{Channel: o.Channel, DryRun: o.DryRun, Mended: []Mended{}, Findings: []Finding{}}}
+	r := &repair{Keeper: k, o: o, report: &RepairReport{Channel: o.Channel, DryRun: o.DryRun, Mended: []Mended{}, Findings: Findings{}}}
 	if err := r.readFiles(ctx); err != nil {
 		return nil, err
 	}
@@ -126,23 +129,30 @@ func (r *RepairReport) mended(key, done string) {
 }
 
 func (r *repair) readFiles(ctx context.Context) error {
-	for _, path := range r.o.Files {
-		all, err := os.ReadDir(path)
-		if err != nil { // it is no folder
-			if err := r.readFile(ctx, spare{path: path}); err != nil {
-				return err
-			}
-			continue
+	for _, given := range r.o.Files {
+		paths, err := filesIn(given)
+		isFolder := err == nil
+		if !isFolder {
+			paths = []string{given}
 		}
-		for _, f := range all {
-			if f.Type().IsRegular() {
-				if err := r.readFile(ctx, spare{path: filepath.Join(path, f.Name()), among: true}); err != nil {
-					return err
-				}
+		for _, path := range paths {
+			if err := r.readFile(ctx, spare{path: path, among: isFolder}); err != nil {
+				return err
 			}
 		}
 	}
 	return nil
+}
+
+// filesIn returns the paths of the regular files in a folder.
+func filesIn(folder string) (paths []string, err error) {
+	all, err := os.ReadDir(folder)
+	for _, f := range all {
+		if f.Type().IsRegular() {
+			paths = append(paths, filepath.Join(folder, f.Name()))
+		}
+	}
+	return paths, err
 }
 
 func (r *repair) readFile(ctx context.Context, f spare) error {
@@ -195,23 +205,20 @@ func (r *repair) declare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	longer, err := r.Enter(ctx, r.log, e, r.o.DryRun)
+	entered, err := r.Enter(ctx, r.log, e, r.o.DryRun)
 	if err != nil {
 		return err
 	}
-	if r.report.Waits = longer == nil; r.report.Waits {
+	r.report.Waiting, r.report.Needs, r.report.Warnings = entered.Waiting, entered.Needs, append(r.report.Warnings, entered.Warnings...)
+	if entered.Waiting != nil {
 		return nil
 	}
-	r.log = longer
+	r.log = entered.Log
 	for _, lost := range r.lost {
-		what := fmt.Sprintf("entries %d to %d are said to be lost", lost.From, lost.To)
-		if lost.From == lost.To {
-			what = fmt.Sprintf("entry %d is said to be lost", lost.From)
-		}
-		r.report.mended(channels.LogPrefix(r.o.Channel), what)
+		r.report.mended(channels.LogPrefix(r.o.Channel), lost.String()+" declared lost")
 	}
 	for _, version := range r.gone {
-		r.report.mended(library.Folder(version), "bundles are said to be lost")
+		r.report.mended(library.Folder(version), "bundles declared lost")
 	}
 	r.report.Sequence = e.Sequence
 	return nil
@@ -276,35 +283,26 @@ func shows(m *manifest.Manifest, release *channels.Release) bool {
 // mendViews renders the manifests again, unless the log can't be read until a waiting entry is
 // made, or nothing is left of it.
 func (r *repair) mendViews(ctx context.Context) error {
-	if r.report.Waits && len(r.lost) > 0 || r.log.Head() == nil {
+	if r.report.Waiting != nil && len(r.lost) > 0 || r.log.Head() == nil {
 		return nil
 	}
-	if r.o.DryRun {
-		for i, v := range r.log.Views(r.Channels.HasRings(r.o.Channel)) {
-			if base, ok := v.Shows(r.seen[i].Data); !ok || base != "" && base != r.Channels.PublicURL {
-				r.report.mended(v.Key, "rendered anew")
-			}
+	before := r.seen
+	if !r.o.DryRun {
+		var err error
+		if before, err = r.Channels.Peek(ctx, r.o.Channel); err != nil {
+			return err
 		}
-		return nil
-	}
-	before, err := r.Channels.Peek(ctx, r.o.Channel)
-	if err != nil {
-		return err
-	}
-	log, _, err := r.Channels.Repoint(ctx, r.log)
-	if err != nil {
-		return err
-	}
-	after, err := r.Channels.Peek(ctx, r.o.Channel)
-	if err != nil {
-		return err
-	}
-	for i, v := range log.Views(r.Channels.HasRings(r.o.Channel)) {
-		if before[i].ETag != after[i].ETag {
-			r.report.mended(v.Key, "rendered anew")
+		if r.log, _, err = r.Channels.Repoint(ctx, r.log); err != nil {
+			return err
 		}
 	}
-	r.log = log
+	behind, err := r.Channels.Behind(r.log, before)
+	if err != nil {
+		return err
+	}
+	for _, key := range behind {
+		r.report.mended(key, "rendered anew")
+	}
 	return r.dropWrong(ctx)
 }
 
@@ -317,6 +315,9 @@ func (r *repair) dropWrong(ctx context.Context) error {
 			r.report.mended(key, "removed: it has other bytes than were published")
 		}
 	}
+	if r.o.DryRun {
+		return nil
+	}
 	return r.Library.Store.Delete(ctx, doomed...)
 }
 
@@ -325,7 +326,7 @@ func (r *repair) look(ctx context.Context) error {
 	if head := r.log.Head(); head != nil {
 		r.report.Version = head.Version
 	}
-	if r.o.DryRun || r.report.Waits {
+	if r.o.DryRun || r.report.Waiting != nil {
 		return nil
 	}
 	report, err := r.Verify(ctx, r.o.Channel)
@@ -335,6 +336,3 @@ func (r *repair) look(ctx context.Context) error {
 	r.report.Findings = report.Findings
 	return nil
 }
-
-// Err joins the remaining problems, nil if there are none.
-func (r *RepairReport) Err() error { return (&VerifyReport{Findings: r.Findings}).Err() }

@@ -30,8 +30,7 @@ func (k Keeper) abandoned(ctx context.Context, channel string) ([]channels.Stray
 
 // Strangers finds objects among those of a channel that are not part of it: forged ones, or
 // those of an interrupted import. log is nil if it can't be read.
-func (k Keeper) Strangers(ctx context.Context, channel string, log *channels.Log) ([]Finding, error) {
-	report := &VerifyReport{Channel: channel}
+func (k Keeper) Strangers(ctx context.Context, channel string, log *channels.Log) (findings Findings, err error) {
 	found, err := k.abandoned(ctx, channel)
 	if err == nil && log != nil {
 		var wrong []channels.Stray
@@ -39,21 +38,21 @@ func (k Keeper) Strangers(ctx context.Context, channel string, log *channels.Log
 		found = append(found, wrong...)
 	}
 	for _, s := range found {
-		report.find(s.Key, s.Problem, "`tsmon channel repair "+channel+"` removes it")
+		findings.find(s.Key, s.Problem, "`tsmon channel repair "+channel+"` removes it")
 	}
 	if err == nil && log != nil && log.Fed() {
-		err = k.marks(ctx, report)
+		err = k.marks(ctx, channel, &findings)
 	}
-	return report.Findings, err
+	return findings, err
 }
 
 // marks finds forged marks, which make a log look imported.
-func (k Keeper) marks(ctx context.Context, report *VerifyReport) error {
-	_, late, err := k.Channels.Salvage().Marks(ctx, report.Channel)
+func (k Keeper) marks(ctx context.Context, channel string, findings *Findings) error {
+	_, late, err := k.Channels.Salvage().Marks(ctx, channel)
 	for _, p := range late {
-		key := p.Key(report.Channel)
-		report.find(key, fmt.Errorf("%w: %s says that entries %d to %d come from another store, and was written after they were here", channels.ErrLog, key, p.From, p.To),
-			"`tsmon channel repair "+report.Channel+" --own` removes it, and the channel is moved here; if another store does feed this one, its next delivery says so again")
+		key := p.Key(channel)
+		findings.find(key, fmt.Errorf("%w: %s says that entries %d to %d come from another store, and was written after they were here", channels.ErrLog, key, p.From, p.To),
+			"`tsmon channel repair "+channel+" --own` removes it, and the channel is moved here; if another store does feed this one, its next delivery says so again")
 	}
 	return err
 }

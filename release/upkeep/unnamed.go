@@ -11,6 +11,7 @@ import (
 	"tsmon/release/approval"
 	"tsmon/release/bundle"
 	"tsmon/release/library"
+	"tsmon/store/object"
 )
 
 // unnamedShown bounds the findings of Unnamed.
@@ -26,8 +27,8 @@ var (
 // clients that read the bucket itself can fetch it. Unnamed skips what was written within a day,
 // since a publish may be under way, what is staged, and what a plan waits to show. It finds
 // nothing while the log of a channel, or its end, is lost or can't be read: that log may name it.
-func (k Keeper) Unnamed(ctx context.Context) (found []Finding, err error) {
-	if !k.signed() {
+func (k Keeper) Unnamed(ctx context.Context) (found Findings, err error) {
+	if !k.anySigned() {
 		return nil, nil
 	}
 	now, err := k.Library.Store.Now(ctx)
@@ -39,24 +40,22 @@ func (k Keeper) Unnamed(ctx context.Context) (found []Finding, err error) {
 		_, err = w.kept(ctx)
 	}
 	if err == nil {
-		err = w.leftovers(ctx, nil)
+		err = w.leftovers(ctx)
 	}
 	if errors.Is(err, channels.ErrLog) {
 		return nil, nil
 	} else if err != nil {
 		return nil, err
 	}
-	report := &VerifyReport{}
 	for _, version := range slices.SortedFunc(slices.Values(w.unshown), library.CompareVersions) {
-		report.find(library.Folder(version), errUnshown,
+		found.find(library.Folder(version), errUnshown,
 			"`tsmon release publish --version "+version+"` completes it; if it is not to be released, `tsmon release discard "+version+"` throws it away, and a day later `tsmon release prune --strays` removes its files")
 	}
 	for _, key := range w.report.Leftovers {
 		if strings.HasPrefix(key, library.Root) {
-			report.find(key, errUnnamed, "`tsmon release prune --strays` removes it; with --dry-run it lists all such files")
+			found.find(key, errUnnamed, "`tsmon release prune --strays` removes it; with --dry-run it lists all such files")
 		}
 	}
-	found = report.Findings
 	if more := len(found) - unnamedShown; more > 0 {
 		found = found[:unnamedShown]
 		found[unnamedShown-1].Problem += fmt.Sprintf("; and %d more like it", more)
@@ -64,51 +63,14 @@ func (k Keeper) Unnamed(ctx context.Context) (found []Finding, err error) {
 	return found, nil
 }
 
-// signed reports whether operators sign a channel.
-func (k Keeper) signed() bool {
+// anySigned reports whether operators sign a channel.
+func (k Keeper) anySigned() bool {
 	for _, trust := range k.Channels.Trust {
 		if trust.Operators != nil {
 			return true
 		}
 	}
 	return false
-}
-
-// unnamed adds to the leftovers what no log names and Prune leaves unless it is asked for: what
-// lies in no version's folder, and records that nothing can refer to. It collects the releases
-// that no channel has shown.
-func (w *pruning) unnamed(ctx context.Context) error {
-	if err := w.whole(ctx); err != nil {
-		return err
-	}
-	planned, err := w.planned(ctx)
-	if err != nil {
-		return err
-	}
-	for _, info := range w.astray {
-		if w.began.Sub(info.ModTime) >= leftoverAge && !w.isLinked(info.Key) {
-			w.report.Leftovers = append(w.report.Leftovers, info.Key)
-		}
-	}
-	for version, s := range w.stocks {
-		if len(s.records) == 0 || planned[version] != nil || w.began.Sub(s.newest) < leftoverAge {
-			continue
-		}
-		rightful := library.RecordOf(w.logs, version, "") != ""
-		if rightful && len(s.records) == 1 && s.records[0] == library.RecordKey(version, 1) {
-			continue // Verify compares it with the log
-		}
-		records, err := w.Library.Readable(ctx, version)
-		if err == nil && rightful {
-			w.surplus(s, records)
-		} else if err == nil {
-			err = w.unreleased(ctx, version, s, records)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // whole returns an error if the log of a channel, or the end of one, was removed.
@@ -153,11 +115,13 @@ func (k Keeper) Unclaimed(ctx context.Context, version string) error {
 func (w *pruning) planned(ctx context.Context) (map[string]*approval.Waiting, error) {
 	found := map[string]*approval.Waiting{}
 	plans := approval.Plans{Store: w.Library.Store, Channels: w.Channels, Now: w.Now}
-	names, err := plans.Names(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for _, name := range names {
+	for name, err := range object.Folders(ctx, w.Library.Store, approval.Folder) {
+		if err != nil {
+			return nil, err
+		}
+		if channels.CheckName(name) != nil {
+			continue
+		}
 		plans.Root = w.Channels.Trust[name].Root
 		all, _, err := plans.List(ctx, name)
 		if err != nil {
@@ -170,54 +134,4 @@ func (w *pruning) planned(ctx context.Context) (map[string]*approval.Waiting, er
 		}
 	}
 	return found, nil
-}
-
-// surplus adds the records of a version behind the one that logs name, but for marks that it was
-// discarded. If that one is lost, another may turn out to be it, and all stay.
-func (w *pruning) surplus(s *stock, records []*library.Record) {
-	stay, named := map[string]bool{}, false
-	for _, r := range records {
-		if !named || r.Discarded {
-			stay[library.RecordKey(r.Version, r.Number)] = true
-		}
-		named = named || library.RecordOf(w.logs, r.Version, r.Sum) == r.Sum
-	}
-	if named {
-		w.drop(s.records, stay)
-	}
-}
-
-// unreleased adds what stands behind the records of a version that no channel has shown, with
-// the files that none of them needs.
-func (w *pruning) unreleased(ctx context.Context, version string, s *stock, records []*library.Record) error {
-	staged, err := w.Library.Staged(ctx, version)
-	if errors.As(err, new(*bundle.Refusal)) {
-		return nil
-	} else if err != nil {
-		return err
-	}
-	var counts *library.Record
-	if n := len(records); n > 0 && !records[n-1].Discarded {
-		counts = records[n-1]
-	}
-	if counts != nil && len(library.Standing(staged)) == 0 {
-		w.unshown = append(w.unshown, version)
-	}
-	stay := map[string]bool{}
-	for _, r := range records {
-		stay[library.RecordKey(version, r.Number)] = true
-	}
-	w.drop(s.records, stay)
-	needed := library.Needed(counts, staged)
-	w.leave(s.objects, func(key string) bool { return needed[strings.TrimPrefix(key, library.Folder(version))] })
-	return nil
-}
-
-// drop adds the keys that don't stay to the leftovers.
-func (w *pruning) drop(keys []string, stay map[string]bool) {
-	for _, key := range keys {
-		if !stay[key] {
-			w.report.Leftovers = append(w.report.Leftovers, key)
-		}
-	}
 }

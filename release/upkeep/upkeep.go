@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"tsmon/channels"
+	"tsmon/release/approval"
 	"tsmon/release/bundle"
 	"tsmon/release/library"
 )
@@ -27,14 +28,21 @@ type Keeper struct {
 	// Sign adds the signature of the operator who works here to an entry that follows a
 	// log and needs one.
 	Sign func(ctx context.Context, log *channels.Log, e *channels.Entry) error
-	// Enter appends an entry that Next completed to a log, signed by that operator. The log is
-	// nil if the entry lacks signatures, which it then waits for. A dry run writes nothing, and
-	// returns the log as it is.
-	Enter  func(ctx context.Context, log *channels.Log, e channels.Entry, dry bool) (*channels.Log, error)
+	// Enter appends an entry that Next completed to a log, signed by that operator, unless it has
+	// to wait for other signatures. A dry run writes nothing.
+	Enter  func(ctx context.Context, log *channels.Log, e channels.Entry, dry bool) (Entered, error)
 	Who    string           // recorded in the log
 	Origin *channels.Origin // likewise; nil: no CI job
 	Now    func() time.Time
 	Step   func(format string, args ...any) // is called when a part of the work begins
+}
+
+// Entered is the outcome of Keeper.Enter.
+type Entered struct {
+	Log      *channels.Log     // with the entry; as it was if this is a dry run
+	Waiting  *approval.Waiting // the plan of the entry, if it lacks signatures of operators
+	Needs    *approval.Need    // the signatures that it takes, if this is a dry run and it takes any
+	Warnings []string
 }
 
 // NoEvidence says what became of views that are ahead of a log which operators sign.

@@ -13,6 +13,7 @@ import (
 	"tsmon/release/bundle"
 	"tsmon/release/library"
 	"tsmon/signing"
+	"tsmon/store/object"
 )
 
 // Finding is a problem of a channel.
@@ -37,14 +38,17 @@ type VerifyReport struct {
 	Rings    bool              `json:"rings,omitempty"` // manifests of rings were verified
 	Releases []string          `json:"releases"`        // verified releases
 	// Pruned are releases whose bundles are gone, as the log says.
-	Pruned   []string  `json:"pruned,omitempty"`
-	Findings []Finding `json:"findings"` // empty if the channel is intact
+	Pruned   []string `json:"pruned,omitempty"`
+	Findings Findings `json:"findings"` // empty if the channel is intact
 }
 
+// Findings are the problems of a channel.
+type Findings []Finding
+
 // Err joins the findings, nil if there are none.
-func (r *VerifyReport) Err() error {
+func (all Findings) Err() error {
 	var errs []error
-	for _, f := range r.Findings {
+	for _, f := range all {
 		errs = append(errs, f.Err)
 	}
 	return errors.Join(errs...)
@@ -56,11 +60,12 @@ func MendHistory(channel string, seen channels.Position) string {
 	return "bring the rightful log back from a copy; if the store was restored from a backup and nothing newer is left, `tsmon channel verify " + channel + " --from " + seen.String() + " --accept` gives up what is lost"
 }
 
-func (r *VerifyReport) find(object string, err error, mend string) {
+// find adds a problem. The hint of a refusal replaces mend.
+func (all *Findings) find(object string, err error, mend string) {
 	if refusal := (*bundle.Refusal)(nil); errors.As(err, &refusal) {
 		mend = refusal.Mend
 	}
-	r.Findings = append(r.Findings, Finding{Object: object, Problem: err.Error(), Mend: mend, Err: err})
+	*all = append(*all, Finding{Object: object, Problem: err.Error(), Mend: mend, Err: err})
 }
 
 // verification is one run of Verify.
@@ -86,11 +91,11 @@ func (k Keeper) VerifyFrom(ctx context.Context, channel string, from channels.Po
 	if err := library.CheckKeys(k.Library.Keys); err != nil {
 		return nil, err
 	}
-	v := &verification{Keeper: k, report: &VerifyReport{Channel: channel, Findings: []Finding{}}}
+	v := &verification{Keeper: k, report: &VerifyReport{Channel: channel, Findings: Findings{}}}
 	v.Channels.Thorough = true
 	log, err := v.Channels.Load(ctx, channel)
 	if errors.Is(err, channels.ErrLog) {
-		v.report.find(fault.Of(err, channel).Object, err, MendLog(err, channel))
+		v.report.Findings.find(fault.Of(err, channel).Object, err, MendLog(err, channel))
 		return v.report, v.strays(ctx)
 	}
 	if err != nil {
@@ -99,7 +104,7 @@ func (k Keeper) VerifyFrom(ctx context.Context, channel string, from channels.Po
 	head := log.Head()
 	if head == nil {
 		if gone, err := k.gone(ctx, channel, from); err != nil || gone != nil {
-			v.report.find(channels.LogPrefix(channel), gone, mendEntries(channel))
+			v.report.Findings.find(channels.LogPrefix(channel), gone, mendEntries(channel))
 			return v.report, err
 		}
 		return nil, bundle.Refuse(library.ErrNoRelease, "`tsmon channel list` shows the channels of the store", "%s shows nothing", channel)
@@ -107,7 +112,7 @@ func (k Keeper) VerifyFrom(ctx context.Context, channel string, from channels.Po
 	v.log, v.report.Version, v.report.Entries, v.report.End = log, head.Version, len(log.Entries), log.End()
 	v.report.Fed = log.Fed()
 	if err := log.Continues(from); err != nil && (k.Channels.Trust[channel].Operators == nil || !log.Accepts(from)) {
-		v.report.find("log/"+channel, err, MendHistory(channel, from))
+		v.report.Findings.find("log/"+channel, err, MendHistory(channel, from))
 	}
 	if err := v.strays(ctx); err != nil {
 		return nil, err
@@ -170,7 +175,7 @@ func (v *verification) shown(ctx context.Context) error {
 	v.report.Rings = v.Channels.HasRings(v.log.Channel)
 	for i, view := range v.log.Views(v.report.Rings) {
 		if shown := channels.Ahead(seen[i:i+1], v.log.End().Sequence); shown > v.log.End().Sequence {
-			v.report.find(view.Key, fmt.Errorf("%w: %s shows entry %d, which is missing", channels.ErrLog, view.Key, shown), mendWith(v.log.Channel))
+			v.report.Findings.find(view.Key, fmt.Errorf("%w: %s shows entry %d, which is missing", channels.ErrLog, view.Key, shown), mendWith(v.log.Channel))
 			continue
 		}
 		v.view(view, seen[i].Data)
@@ -184,7 +189,7 @@ func (v *verification) shown(ctx context.Context) error {
 				if errors.Is(problems, signing.ErrUntrustedKey) {
 					mend = mendKey
 				}
-				v.report.find(view.Key, problems.Gist(), mend)
+				v.report.Findings.find(view.Key, problems.Gist(), mend)
 			}
 		}
 	}
@@ -201,11 +206,11 @@ func (v *verification) view(view channels.View, data []byte) {
 	switch {
 	case ok && data == nil: // nothing to list
 	case data == nil:
-		v.report.find(view.Key, fmt.Errorf("%w: %s is missing", library.ErrStored, view.Key), mend)
+		v.report.Findings.find(view.Key, fmt.Errorf("%w: %s is missing", library.ErrStored, view.Key), mend)
 	case !ok:
-		v.report.find(view.Key, fmt.Errorf("%w: %s is not what entry %d says", library.ErrStored, view.Key, view.Sequence), mend)
+		v.report.Findings.find(view.Key, fmt.Errorf("%w: %s is not what entry %d says", library.ErrStored, view.Key, view.Sequence), mend)
 	case v.Channels.PublicURL != "" && base != v.Channels.PublicURL && base != "":
-		v.report.find(view.Key, fmt.Errorf("%w: the addresses in %s lead to %s, public_url is %s", library.ErrStored, view.Key, base, v.Channels.PublicURL), mend)
+		v.report.Findings.find(view.Key, fmt.Errorf("%w: the addresses in %s lead to %s, public_url is %s", library.ErrStored, view.Key, base, v.Channels.PublicURL), mend)
 	}
 }
 
@@ -218,7 +223,7 @@ func (v *verification) noRings(ctx context.Context) error {
 		return nil
 	}
 	if err == nil {
-		v.report.find(key, fmt.Errorf("%w: %s has rings that are not kept", library.ErrStored, v.log.Channel),
+		v.report.Findings.find(key, fmt.Errorf("%w: %s has rings that are not kept", library.ErrStored, v.log.Channel),
 			"set rings: true for "+v.log.Channel+" in tsmon.yaml; installed applications may read them")
 	}
 	return err
@@ -244,7 +249,7 @@ func (v *verification) release(ctx context.Context, version string, whole bool) 
 	if errors.Is(err, library.ErrStored) || errors.Is(err, library.ErrNoRelease) {
 		err = &bundle.Refusal{Cause: err, Mend: mendWith(v.log.Channel)}
 	}
-	v.report.find(library.Folder(version), err, mendKey)
+	v.report.Findings.find(library.Folder(version), err, mendKey)
 	return nil
 }
 
@@ -299,7 +304,7 @@ func (v *verification) pruned(ctx context.Context, version string, record *libra
 		case err != nil:
 			return err
 		case !same:
-			v.report.find(key, fmt.Errorf("%w: %s has other bytes than were published", library.ErrStored, key), mendWith(v.log.Channel))
+			v.report.Findings.find(key, fmt.Errorf("%w: %s has other bytes than were published", library.ErrStored, key), mendWith(v.log.Channel))
 		}
 	}
 	return nil
@@ -313,11 +318,11 @@ func (v *verification) signatures(ctx context.Context, record *library.Record, w
 			continue
 		}
 		key := library.BundleKey(record.Version, b.Name)
-		data, err := v.Library.Read(ctx, key+".sig", signing.MaxSignature)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		signed, err := v.signed(ctx, key, &b)
+		if err != nil {
 			return err
 		}
-		if string(data) != b.Signature {
+		if !signed {
 			return fmt.Errorf("%w: %s.sig is not the published signature", library.ErrStored, key)
 		}
 		sig, err := signing.ParseSignature(b.Signature)
@@ -329,6 +334,15 @@ func (v *verification) signatures(ctx context.Context, record *library.Record, w
 		}
 	}
 	return nil
+}
+
+// signed reports whether the .sig object of a bundle is the published signature.
+func (k Keeper) signed(ctx context.Context, key string, b *library.Stored) (bool, error) {
+	data, err := k.Library.Read(ctx, key+".sig", signing.MaxSignature)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, object.ErrTooLarge) {
+		return false, nil
+	}
+	return string(data) == b.Signature, err
 }
 
 // faulty distinguishes problems of a release from failures to check it.

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
+	"strings"
 )
 
 // ErrTooLarge says that an object is larger than the caller allows.
@@ -31,4 +33,23 @@ func ReadAll(ctx context.Context, s Store, key string, limit int64) ([]byte, Inf
 		return nil, info, fmt.Errorf("read %s: %w: more than %d bytes", key, ErrTooLarge, limit)
 	}
 	return data.Bytes(), info, nil
+}
+
+// Folders yields, in byte order, the names of the folders below a prefix that ends with a slash or
+// is empty, with one list request each. It yields at most one error, as the last element.
+func Folders(ctx context.Context, s Store, prefix string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for after, more := "", true; more; {
+			more = false
+			for info, err := range s.List(ctx, prefix, after) {
+				folder, _, found := strings.Cut(strings.TrimPrefix(info.Key, prefix), "/")
+				if err == nil && !found {
+					continue
+				}
+				more = yield(folder, err) && err == nil
+				after = prefix + folder + "0" // sorts behind all that is in the folder
+				break
+			}
+		}
+	}
 }

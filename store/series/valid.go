@@ -111,16 +111,6 @@ func (k Key) valid() error {
 
 func storable(t time.Time) bool { return t.After(earliest) && t.Before(latest) }
 
-// ValidSamples reports the first sample that ValidSample refuses.
-func ValidSamples(samples []Sample) error {
-	for _, s := range samples {
-		if err := ValidSample(s); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // ValidSample reports why a sample can't be stored. It needs at least one field,
 // numbers of at most 1e300 either way, UTF-8 text of at most 64 KiB, a time from
 // 1700 to 2249, and names that line protocol preserves, whichever database stores

@@ -192,20 +192,20 @@ func printVerified(app *cli.App, report *upkeep.VerifyReport) error {
 			}
 		}
 	})
-	return cmp.Or(err, unsound(report, "is not sound"))
+	return cmp.Or(err, unsound(channel, report.Findings, "is not sound"))
 }
 
-func printFindings(w io.Writer, findings []upkeep.Finding) {
+func printFindings(w io.Writer, findings upkeep.Findings) {
 	for _, f := range findings {
 		fmt.Fprintf(w, "%s: %s\n", f.Object, strings.ReplaceAll(f.Problem, "\n", "\n  "))
 	}
 }
 
-// unsound returns an error if a report has findings, which are printed already.
-func unsound(report *upkeep.VerifyReport, text string) error {
-	if len(report.Findings) == 0 {
+// unsound returns an error if there are findings, which are printed already.
+func unsound(channel string, findings upkeep.Findings, text string) error {
+	if len(findings) == 0 {
 		return nil
 	}
-	refusal := &release.Refusal{Cause: report.Err()}
-	return cli.WithHint(cli.Reword(refusal, "%s %s, problems: %d", report.Channel, text, len(report.Findings)), report.Findings[0].Mend)
+	refusal := &release.Refusal{Cause: findings.Err()}
+	return cli.WithHint(cli.Reword(refusal, "%s %s, problems: %d", channel, text, len(findings)), findings[0].Mend)
 }

@@ -203,11 +203,7 @@ func printLosses(out io.Writer, e *channels.Entry) {
 		fmt.Fprintf(out, "  gives up entries that were seen, up to %s\n", e.Accepted)
 	}
 	for _, lost := range e.Lost {
-		if lost.From == lost.To {
-			fmt.Fprintf(out, "  declares lost: entry %d\n", lost.From)
-		} else {
-			fmt.Fprintf(out, "  declares lost: entries %d to %d\n", lost.From, lost.To)
-		}
+		fmt.Fprintf(out, "  declares lost: %s\n", lost)
 	}
 	if len(e.Pruned) > 0 {
 		fmt.Fprintf(out, "  declares lost: bundles of %s\n", strings.Join(e.Pruned, ", "))

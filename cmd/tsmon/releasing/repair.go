@@ -66,7 +66,7 @@ func runRepair(ctx context.Context, app *cli.App, f moveFlags, o upkeep.RepairOp
 		return err
 	}
 	o.Why, o.DryRun = f.reason, f.dryRun
-	report, err := p.Repair(ctx, o)
+	report, err := p.Keeper().Repair(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -79,16 +79,16 @@ func runRepair(ctx context.Context, app *cli.App, f moveFlags, o upkeep.RepairOp
 	for _, file := range report.Unused {
 		app.Warn([]string{file + " matches no lost object"})
 	}
-	return cmp.Or(err, failed, unrepaired(report))
+	return cmp.Or(err, failed, unsound(report.Channel, report.Findings, "is not sound yet"))
 }
 
 // awaitRepair waits for the missing signatures of a repair's entry, then completes the repair.
-func (f *moveFlags) awaitRepair(ctx context.Context, app *cli.App, p *release.Publisher, o upkeep.RepairOptions, report *release.RepairReport) (*release.RepairReport, error) {
+func (f *moveFlags) awaitRepair(ctx context.Context, app *cli.App, p *release.Publisher, o upkeep.RepairOptions, report *upkeep.RepairReport) (*upkeep.RepairReport, error) {
 	w := report.Waiting
 	if _, err := f.wait.Await(ctx, app, p, &release.Plan{Channel: o.Channel, Waiting: w}); err != nil {
 		return report, err
 	}
-	rest, err := p.Repair(ctx, o)
+	rest, err := p.Keeper().Repair(ctx, o)
 	if err != nil {
 		return report, err
 	}
@@ -99,19 +99,15 @@ func (f *moveFlags) awaitRepair(ctx context.Context, app *cli.App, p *release.Pu
 
 // repairRest completes a repair whose entry was just made.
 func repairRest(ctx context.Context, app *cli.App, p *release.Publisher, channel string) error {
-	report, err := p.Repair(ctx, upkeep.RepairOptions{Channel: channel, Rest: true})
+	report, err := p.Keeper().Repair(ctx, upkeep.RepairOptions{Channel: channel, Rest: true})
 	if err != nil {
 		return err
 	}
 	app.Warn(report.Warnings)
-	return unrepaired(report)
+	return unsound(report.Channel, report.Findings, "is not sound yet")
 }
 
-func unrepaired(report *release.RepairReport) error {
-	return unsound(&upkeep.VerifyReport{Channel: report.Channel, Findings: report.Findings}, "is not sound yet")
-}
-
-func printRepair(w io.Writer, r *release.RepairReport) {
+func printRepair(w io.Writer, r *upkeep.RepairReport) {
 	for _, m := range r.Mended {
 		fmt.Fprintf(w, "%s: %s\n", m.Object, m.Done)
 	}

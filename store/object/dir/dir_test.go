@@ -105,7 +105,7 @@ func mustCreate(t *testing.T, s *dir.Store, key, data string) object.Info {
 	return info
 }
 
-// TestNothingLeft looks for what failed writes leave in the private folder.
+// TestNothingLeft checks that failed writes leave nothing in the private folder.
 func TestNothingLeft(t *testing.T) {
 	root := t.TempDir()
 	s := open(t, root)

@@ -41,8 +41,8 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// TestExplainSource wants an error of the caller's reader untouched: it says
-// nothing about the store, even where it looks so.
+// TestExplainSource: an error of the caller's reader is returned unchanged, even if it looks
+// like one of the store.
 func TestExplainSource(t *testing.T) {
 	s := &Store{root: "/does/not/exist"}
 	var got error = sourceError{&fs.PathError{Op: "open", Path: "input", Err: syscall.ENOENT}}

@@ -210,8 +210,8 @@ func TestProcessesSwap(t *testing.T) {
 	}
 }
 
-// TestKilled kills writers in the middle of their work. What they left has to
-// be whole, and no lock of theirs may hold up the next one.
+// TestKilled kills writers in the middle of their work. The objects must be whole, and no lock
+// may remain.
 func TestKilled(t *testing.T) {
 	root := t.TempDir()
 	s := open(t, root)

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestSendable wants a body that the kernel can send by itself, from where the
-// part begins.
+// TestSendable checks that the kernel can send a body by itself, from the beginning of the
+// part.
 func TestSendable(t *testing.T) {
 	s := open(t, t.TempDir())
 	info := mustCreate(t, s, "a/b", "0123456789")

@@ -75,6 +75,28 @@ func listPrefixAfter(t *testing.T, s object.Store) {
 	}
 }
 
+func listFolders(t *testing.T, s object.Store) {
+	createAll(t, s, order)
+	for _, prefix := range []string{"", "a/", "log/", "no/such/folder/"} {
+		var want, got []string
+		for _, key := range order {
+			rest, below := strings.CutPrefix(key, prefix)
+			if folder, _, ok := strings.Cut(rest, "/"); ok && below && !slices.Contains(want, folder) {
+				want = append(want, folder)
+			}
+		}
+		for folder, err := range object.Folders(t.Context(), s, prefix) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, folder)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("the folders below %q are %q instead of %q", prefix, got, want)
+		}
+	}
+}
+
 func listStops(t *testing.T, s object.Store) {
 	createAll(t, s, order)
 	for range s.List(t.Context(), "", "") {

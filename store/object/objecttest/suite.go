@@ -55,6 +55,7 @@ func Suite(t *testing.T, open func(t *testing.T) object.Store) {
 		{"Now", now},
 		{"ListOrder", listOrder},
 		{"ListPrefixAfter", listPrefixAfter},
+		{"ListFolders", listFolders},
 		{"ListStops", listStops},
 		{"ListMany", listMany},
 	} {

@@ -110,7 +110,7 @@ func TestRefusedConnection(t *testing.T) {
 	wantEach(t, at(t, "http://"+l.Addr().String()), object.ErrUnavailable)
 }
 
-// TestDeaf connects to a server that accepts and never reads.
+// TestDeaf connects to a server that accepts connections and never reads.
 func TestDeaf(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -135,8 +135,7 @@ func TestUntrustedCertificate(t *testing.T) {
 	}
 }
 
-// TestDialOnce wants a server that let one dial time out not to be dialled at
-// once again.
+// TestDialOnce: after a timeout the store does not dial the server again at once.
 func TestDialOnce(t *testing.T) {
 	dials := 0
 	d := &dialer{Dialer: net.Dialer{Timeout: time.Hour, Control: func(string, string, syscall.RawConn) error {
@@ -268,7 +267,7 @@ func TestGetBroken(t *testing.T) {
 	}
 }
 
-// TestGetRangeBroken asks servers that know no parts, or whose parts are none.
+// TestGetRangeBroken asks servers that ignore ranges or send wrong ones.
 func TestGetRangeBroken(t *testing.T) {
 	for name, c := range map[string]struct {
 		etag, part, body string
@@ -483,8 +482,8 @@ func TestLostAnswer(t *testing.T) {
 	}
 }
 
-// TestOvertaken lets another writer replace what a Swap has just written: what
-// the Swap wrote can't be looked at any more, so it does not claim success.
+// TestOvertaken lets another writer replace what a Swap has just written: the Swap can't verify
+// it any more, so it reports no success.
 func TestOvertaken(t *testing.T) {
 	s := serving(t, (&brokenS3{overtake: true}).ServeHTTP)
 	_, err := s.Swap(t.Context(), "a", "", []byte("mine"), object.Attributes{})

@@ -29,10 +29,10 @@ func OpenPresigner(rawURL, endpoint string, limits Limits) (object.Presigner, er
 			err = errors.New("signing addresses for it needs region=REGION in the storage url")
 		}
 	}
-	if err != nil {
-		return nil, fmt.Errorf("presign endpoint: %w", err)
+	var s *Store
+	if err == nil {
+		s, err = openAt(loc, limits.orDefaults())
 	}
-	s, err := openAt(loc, limits.orDefaults())
 	if err != nil {
 		return nil, fmt.Errorf("presign endpoint: %w", err)
 	}

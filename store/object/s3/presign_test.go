@@ -72,7 +72,7 @@ func TestPresign(t *testing.T) {
 	})
 }
 
-// testPresignedAlone: an address is good for reading one object and nothing more.
+// testPresignedAlone: an address permits reading one object and nothing else.
 func testPresignedAlone(t *testing.T, s *Store) {
 	for _, key := range []string{"one", "other"} {
 		mustCreate(t, s, key, strings.NewReader(key), int64(len(key)))
@@ -99,7 +99,7 @@ func testPresignedAlone(t *testing.T, s *Store) {
 	}
 }
 
-// TestPresignAsksNobody: with a region that is known there is no request.
+// TestPresignAsksNobody: if the region is known there is no request.
 func TestPresignAsksNobody(t *testing.T) {
 	s := serving(t, func(_ http.ResponseWriter, r *http.Request) { t.Errorf("%s %s", r.Method, r.URL) })
 	address := mustPresign(t, s, "a/b")

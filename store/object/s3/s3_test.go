@@ -135,7 +135,7 @@ func tryCreate(ctx context.Context, s *Store, key string, size int64) error {
 	return err
 }
 
-// testNothingLeft looks for the parts of failed uploads.
+// testNothingLeft checks that failed uploads leave no parts.
 func testNothingLeft(t *testing.T, server *servertest.MinIO) {
 	s := open(t, server.URL("left"), Limits{})
 	const size = 3*partSize + 5
@@ -219,7 +219,7 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-// testHeaders looks at what is stored beside the bytes.
+// testHeaders checks the stored headers and checksums.
 func testHeaders(t *testing.T, server *servertest.MinIO) {
 	s := open(t, server.URL("headers"), Limits{})
 	for _, size := range []int64{10, partSize + 10} {

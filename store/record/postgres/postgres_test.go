@@ -68,7 +68,7 @@ func makeTenant(t *testing.T, s *Store, schema string) {
 	}
 }
 
-// testAges lives for many days. Of 60,000 calls one may have to wait long on a busy machine.
+// testAges simulates many days. On a busy machine one of 60,000 calls may wait long.
 func testAges(t *testing.T, server *servertest.Postgres) {
 	s := connect(t, server.Database(), Limits{Call: 10 * time.Minute})
 	recordtest.Ages(t, 11, s, vacuumed(t, s))
@@ -115,7 +115,7 @@ func testOneConnection(t *testing.T, server *servertest.Postgres) {
 	}
 }
 
-// testTwoStores sights clients through two stores, as two servers would.
+// testTwoStores records clients through two stores, as two servers would.
 func testTwoStores(t *testing.T, server *servertest.Postgres) {
 	url := server.Database()
 	recordtest.SightRace(t, connect(t, url, patient), connect(t, url, patient))
@@ -234,7 +234,7 @@ func execute(t *testing.T, s *Store, statements string) {
 	}
 }
 
-// testForeignSchema has a schema in the database that is somebody else's.
+// testForeignSchema: the database has a schema of another program.
 func testForeignSchema(t *testing.T, server *servertest.Postgres) {
 	s := connect(t, server.Database(), Limits{})
 	makeTenant(t, s, "a")
@@ -255,7 +255,7 @@ func testForeignSchema(t *testing.T, server *servertest.Postgres) {
 	}
 }
 
-// testHalfMadeTenant takes up what a crash between two steps leaves.
+// testHalfMadeTenant completes a tenant after a crash between two steps.
 func testHalfMadeTenant(t *testing.T, server *servertest.Postgres) {
 	s := connect(t, server.Database(), Limits{})
 	if err := s.CreateSchema(t.Context(), "half"); err != nil {
@@ -302,7 +302,7 @@ func testLocked(t *testing.T, server *servertest.Postgres) {
 	}
 }
 
-// testReadOnly has a server answer that takes no writes, as a standby does.
+// testReadOnly uses a server that refuses writes, as a standby does.
 func testReadOnly(t *testing.T, server *servertest.Postgres) {
 	url := server.Database()
 	s := connect(t, url, Limits{})

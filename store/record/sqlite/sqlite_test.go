@@ -47,7 +47,7 @@ func TestContract(t *testing.T) {
 	recordtest.Suite(t, func(t *testing.T) record.Store { return mustOpen(t, file(t), patient) })
 }
 
-// TestTwoStores sights clients through two stores, as two processes would.
+// TestTwoStores records clients through two stores, as two processes would.
 func TestTwoStores(t *testing.T) {
 	path := file(t)
 	recordtest.SightRace(t, mustOpen(t, path, patient), mustOpen(t, path, patient))
@@ -58,7 +58,7 @@ func TestTenantDeletedElsewhere(t *testing.T) {
 	recordtest.TenantDeletedElsewhere(t, mustOpen(t, path, patient), mustOpen(t, path, patient))
 }
 
-// TestAges lives for many days. Of 60,000 calls one may have to wait long on a busy machine.
+// TestAges simulates many days. On a busy machine one of 60,000 calls may wait long.
 func TestAges(t *testing.T) {
 	s := mustOpen(t, file(t), Limits{Call: 10 * time.Minute})
 	recordtest.Ages(t, 3, s, func() (bytes int64) {
@@ -179,7 +179,7 @@ func TestOpenWaits(t *testing.T) {
 	mustOpen(t, path, Limits{})
 }
 
-// TestFile looks at what the connections of both pools were told.
+// TestFile checks the settings of the connections of both pools.
 func TestFile(t *testing.T) {
 	s := mustOpen(t, file(t), Limits{})
 	for _, db := range []*sql.DB{s.Writer, s.Readers} {

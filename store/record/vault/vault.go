@@ -25,12 +25,10 @@ import (
 // changed.
 var ErrSealed = errors.New("sealed with a secret other than TSMON_SECRET, or was changed")
 
-// MinSecret is the minimum length of an outer secret, in bytes.
-const MinSecret = 32
-
 const (
-	format = 1
-	idSize = 8 // bytes of a key's id
+	minSecret = 32 // bytes of an outer secret
+	format    = 1
+	idSize    = 8 // bytes of a key's id
 )
 
 // Vault opens and seals values.
@@ -49,8 +47,8 @@ type sealer struct {
 func New(records record.Secrets, secrets []string) (*Vault, error) {
 	v := &Vault{records: records}
 	for i, secret := range secrets {
-		if len(secret) < MinSecret {
-			return nil, fmt.Errorf("secret %d has fewer than %d bytes", i+1, MinSecret)
+		if len(secret) < minSecret {
+			return nil, fmt.Errorf("secret %d has fewer than %d bytes", i+1, minSecret)
 		}
 		derived, err := hkdf.Key(sha256.New, []byte(secret), nil, "tsmon vault 1", 32+idSize)
 		if err != nil {

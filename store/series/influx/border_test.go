@@ -12,8 +12,8 @@ import (
 	"tsmon/store/series"
 )
 
-// testOwnRetention: an operator gave a database a retention, and nobody rolls its values
-// up. All that it still has is answered.
+// testOwnRetention: an operator gave a database a retention, and its values are not rolled up.
+// Answers have all values that are left.
 func testOwnRetention(t *testing.T, opts Options) {
 	const keeps, ago = 30 * day, 30*day - 2*time.Hour
 	now := time.Now().UTC()
@@ -59,8 +59,8 @@ func testOwnRetention(t *testing.T, opts Options) {
 	}
 }
 
-// TestWindowsOfBefore: an answer that begins before what it was asked from adds no window
-// twice, whatever it says of those.
+// TestWindowsOfBefore: an answer that begins earlier than it was asked from adds no window
+// twice.
 func TestWindowsOfBefore(t *testing.T) {
 	const border = int64(100 * day)
 	answer := func(oldest, newest int64, value bool) [][]row {
@@ -86,8 +86,8 @@ func TestWindowsOfBefore(t *testing.T) {
 	}
 }
 
-// testRollupsDropped: somebody drops the database of rollups that the store remembers. What
-// the server still has is answered.
+// testRollupsDropped: the database of rollups that the store has cached is dropped. Answers
+// have all values that are left.
 func testRollupsDropped(t *testing.T, opts Options) {
 	const database = "bereft"
 	s := open(t, opts)

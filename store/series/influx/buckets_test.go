@@ -80,8 +80,8 @@ func testRefusals(t *testing.T, server *servertest.InfluxDB2) {
 	}
 }
 
-// testCalled has the server call itself what it likes, in headers and texts: its buckets are
-// made, written, read and limited all the same.
+// testCalled changes what the server calls itself in headers and texts: buckets can still be
+// created, written, read and limited.
 func testCalled(t *testing.T, server *servertest.InfluxDB2) {
 	target, err := url.Parse(server.URL)
 	if err != nil {

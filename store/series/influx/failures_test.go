@@ -54,7 +54,7 @@ func wantEach(t *testing.T, s *Store, want error) {
 	}
 }
 
-// TestForeign talks to servers that are no InfluxDB, or one that is unwell.
+// TestForeign sends requests to servers that are not InfluxDB, or to one that fails.
 func TestForeign(t *testing.T) {
 	const kinds = `{"results":[{"statement_id":0,"series":[{"name":"m","columns":["fieldKey","fieldType"],"values":[["f","float"]]}]}]}`
 	for name, c := range map[string]struct {
@@ -95,8 +95,8 @@ func TestForeign(t *testing.T) {
 	}
 }
 
-// TestFewerResults has the server leave out the statements after the first, as
-// it does when one fails.
+// TestFewerResults has the server leave out all results after the first, as it does when a
+// statement fails.
 func TestFewerResults(t *testing.T) {
 	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.FormValue("q"), "SHOW") {
@@ -112,7 +112,7 @@ func TestFewerResults(t *testing.T) {
 	}
 }
 
-// TestSilent talks to a server that takes requests and never answers.
+// TestSilent sends requests to a server that never answers.
 func TestSilent(t *testing.T) {
 	end := make(chan struct{})
 	url := serve(t, func(_ http.ResponseWriter, r *http.Request) {
@@ -125,7 +125,7 @@ func TestSilent(t *testing.T) {
 	wantEach(t, open(t, Options{URL: url, Token: "secret", Timeout: 50 * time.Millisecond}), series.ErrSlow)
 }
 
-// TestHalfAnswer talks to a server that stops in the middle of an answer.
+// TestHalfAnswer sends requests to a server that stops in the middle of an answer.
 func TestHalfAnswer(t *testing.T) {
 	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -140,7 +140,7 @@ func TestHalfAnswer(t *testing.T) {
 	}
 }
 
-// TestNoConnection: a server that takes no connection is away, and not slow.
+// TestNoConnection: a server that accepts no connection is unavailable, not slow.
 func TestNoConnection(t *testing.T) {
 	s := open(t, Options{URL: "http://127.0.0.1:1"})
 	wantEach(t, s, series.ErrUnavailable)
@@ -206,7 +206,7 @@ func TestDown(t *testing.T) {
 	}
 }
 
-// testConflict has another writer be first with a field.
+// testConflict lets another writer create a field first.
 func testConflict(t *testing.T, server *servertest.InfluxDB) {
 	s, _, c := watched(t, server, "conflict")
 	put(t, s, "conflict", "m", "g", 1.5, c.Time)

@@ -185,8 +185,8 @@ func testOneRequest(t *testing.T, server *servertest.InfluxDB) {
 	p.wantQueries(t, 2)
 }
 
-// testMixedShards has a field that is a float in one week and a boolean in
-// another, which only something else than this store can write.
+// testMixedShards reads a field that is a float in one week and a boolean in another, as only
+// another program can write it.
 func testMixedShards(t *testing.T, server *servertest.InfluxDB) {
 	s, _, c := watched(t, server, "mixed")
 	for _, line := range []string{

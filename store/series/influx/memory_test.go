@@ -7,8 +7,8 @@ import (
 	"tsmon/store/series/seriestest"
 )
 
-// TestMemoryOvertaken has a write overtake an answer that was on its way: it
-// must not be forgotten, nor its key be taken for missing.
+// TestMemoryOvertaken: a write that overtakes an answer must not be forgotten, nor its key
+// count as missing.
 func TestMemoryOvertaken(t *testing.T) {
 	k := series.Key{Measurement: "m", Field: "f"}
 	keys := []series.Key{k}

@@ -37,7 +37,7 @@ func rolled(t *testing.T, s *Store, database string, start, stop time.Time) int 
 	return total
 }
 
-// testRollups has values come late and the zone change.
+// testRollups writes values late and changes the zone.
 func testRollups(t *testing.T, opts Options) {
 	now := time.Now().UTC()
 	opts.Now = func() time.Time { return now }

@@ -12,7 +12,7 @@ import (
 	"tsmon/store/series"
 )
 
-// blocks are series of a day that a network has, and some that none should have.
+// blocks are a day's series as a network has them, and some that it should not have.
 func blocks() map[string]struct {
 	kind   series.Kind
 	points []point

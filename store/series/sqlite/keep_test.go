@@ -62,7 +62,7 @@ func sameAnswers(a, b map[string][]series.Point) bool {
 	})
 }
 
-// TestRollupsStay deletes values, and finds what they amounted to.
+// TestRollupsStay deletes values, and reads their rollups.
 func TestRollupsStay(t *testing.T) {
 	const day = 24 * time.Hour
 	for seed, grain := range []time.Duration{time.Hour, time.Hour, time.Hour, 15 * time.Minute, 30 * time.Minute} {
@@ -95,7 +95,7 @@ func TestRollupsStay(t *testing.T) {
 	}
 }
 
-// TestZoneChanges makes rollups anew where a zone needs other parts of an hour.
+// TestZoneChanges remakes rollups when a zone needs other parts of an hour.
 func TestZoneChanges(t *testing.T) {
 	y := newYears(t, filepath.Join(t.TempDir(), "series.db"), 4)
 	y.writeDays(t, 10)
@@ -173,7 +173,7 @@ func TestZoneChangesLate(t *testing.T) {
 	}
 }
 
-// TestExpired writes where nothing is kept any more.
+// TestExpired writes values that are older than the retention.
 func TestExpired(t *testing.T) {
 	y := newYears(t, filepath.Join(t.TempDir(), "series.db"), 1)
 	y.writeDays(t, 20)

@@ -147,7 +147,7 @@ func TestKilledPacking(t *testing.T) {
 	packing.killEach(t, y, 76, y.check)
 }
 
-// TestKilledUpkeep kills processes while they pack, delete, and make rollups anew.
+// TestKilledUpkeep kills processes while they pack, delete, and remake rollups.
 func TestKilledUpkeep(t *testing.T) {
 	upkeep := work(func(ctx context.Context, s *Store) error { return s.upkeep(ctx, present) })
 	if upkeep.isKilled(t) {

@@ -82,7 +82,7 @@ func TestNewerSchema(t *testing.T) {
 	}
 }
 
-// TestOpenAtOnce makes one file from several sides.
+// TestOpenAtOnce creates one file through several stores at once.
 func TestOpenAtOnce(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "series.db")
 	var all sync.WaitGroup

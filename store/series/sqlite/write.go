@@ -44,8 +44,10 @@ func (s *streams) add(found map[stream]source) {
 }
 
 func (s *Store) Write(ctx context.Context, database string, samples []series.Sample) error {
-	if err := series.ValidSamples(samples); err != nil {
-		return err
+	for _, sample := range samples {
+		if err := series.ValidSample(sample); err != nil {
+			return err
+		}
 	}
 	return call(ctx, s.timeout, "write to "+database, func(ctx context.Context) error {
 		b := batch{known: &s.known, found: map[stream]source{}, points: map[source][]point{}}
