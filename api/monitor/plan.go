@@ -18,10 +18,6 @@ type plan struct {
 	problems problems
 }
 
-func newPlan() *plan {
-	return &plan{readings: map[string]reading{}, places: map[series.Want]int{}}
-}
-
 // add adds a reading. If another reading has the same id, neither has a value.
 func (p *plan) add(id string, r reading) {
 	first, ok := p.readings[id]
@@ -38,7 +34,7 @@ func (p *plan) miss(id, problem string) {
 	p.problems.add(id, problem)
 }
 
-// lay lays out what has to be queried.
+// lay lists what has to be queried. It fails if that is too much.
 func (p *plan) lay() error {
 	for _, reading := range p.readings {
 		for _, want := range reading.wants() {

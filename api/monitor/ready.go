@@ -18,7 +18,7 @@ const triedDatabases = 10
 func (s *Server) trySeries(ctx context.Context) error {
 	tenants, err := s.Records.Tenants(ctx)
 	if err != nil {
-		return nil //nolint:nilerr // it is not the series' fault
+		return nil //nolint:nilerr // the check of the records says so
 	}
 	for _, t := range tenants[:min(len(tenants), triedDatabases)] {
 		if err = s.Series.TryWrite(ctx, t.TsName); !errors.Is(err, series.ErrNoDatabase) {
@@ -28,12 +28,12 @@ func (s *Server) trySeries(ctx context.Context) error {
 	return err
 }
 
-// readyKey is the object that is written to see whether the store takes an upload. Its
-// name is none of an upload.
+// readyKey is the object that is written to see whether the store takes an upload. No
+// upload has such a name.
 const readyKey = uploadFolder + "ready"
 
-// readyText is long enough for a full disk to refuse it, and short for a bucket that
-// keeps all versions.
+// readyText is long enough for a full disk to refuse it, and short enough for a bucket
+// that keeps all versions.
 var readyText = bytes.Repeat([]byte("written by tsmon to see whether there is room for uploads\n"), 18)
 
 // tryUpload replaces one small object.

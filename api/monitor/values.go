@@ -65,7 +65,7 @@ func readBatch(body []byte, window time.Duration) (*plan, error) {
 
 func readAll(variables []*variable, window time.Duration) (*plan, error) {
 	var wrong web.Problems
-	p := newPlan()
+	p := &plan{readings: map[string]reading{}, places: map[series.Want]int{}}
 	for i, v := range variables {
 		if v == nil || v.ID.Text == "" {
 			wrong.Add("item %d: it needs dataTs with an id", i)

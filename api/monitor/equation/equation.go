@@ -39,8 +39,8 @@
 // After an operand no operand may start, so a -1 is always a difference.
 //
 // An equation has a value if all its operands have one, even those multiplied by 0, and
-// no intermediate result is infinite or not a number. What ?, || and && pass over is not
-// computed: b != 0 ? a / b : 0 has a value where b is 0.
+// no intermediate result is infinite or not a number. Operations that ?, || and && skip
+// are not computed: b != 0 ? a / b : 0 has a value if b is 0.
 package equation
 
 import (
@@ -78,8 +78,8 @@ type step struct {
 	number  float64 // if all else is zero
 }
 
-// jump is when a step jumps, and whether it then keeps the top of the stack. Where it
-// does not jump it pops that.
+// jump says when a step jumps, and whether it then keeps the top of the stack. A step that
+// does not jump pops it.
 type jump uint8
 
 const (

@@ -85,10 +85,6 @@ func round(x float64) float64 {
 	return whole
 }
 
-func negate(x float64) float64 { return -x }
-
-func not(x float64) float64 { return equal(x, 0) }
-
 // parser parses by recursive descent. Each method that returns an error parses one
 // production and appends its steps.
 type parser struct {
@@ -173,8 +169,12 @@ func (p *parser) nested(part func() error) error {
 	return err
 }
 
-// signs are what may stand before an operand; + does nothing.
-var signs = map[byte]func(x float64) float64{'-': negate, '!': not, '+': nil}
+// signs may precede an operand; + does nothing.
+var signs = map[byte]func(x float64) float64{
+	'-': func(x float64) float64 { return -x },
+	'!': func(x float64) float64 { return equal(x, 0) },
+	'+': nil,
+}
 
 // signed parses a power after any number of signs.
 func (p *parser) signed() error {

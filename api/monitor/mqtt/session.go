@@ -143,7 +143,7 @@ func (s *session) Close() error {
 	return nil
 }
 
-// What a client needs that subscribes, and that logs nothing itself:
+// The rest of SessionManager is for subscriptions and for logs, which this client lacks:
 
 func (s *session) Ack(*packets.Publish) error { return nil }
 func (s *session) SetErrorLogger(log.Logger)  {}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -202,15 +203,13 @@ func (w *batchWriter) explain(path string, err error) error {
 		return fmt.Errorf("samples written before: %d: %w", w.written, err)
 	}
 	err = cli.ExplainSeries(fmt.Errorf("%s: %w; samples written before: %d", path, err, w.written))
-	for _, mistake := range []error{series.ErrInvalid, series.ErrName, series.ErrTooLarge, series.ErrKind} {
-		if !errors.Is(err, mistake) {
-			continue
-		}
-		err = cli.WithHint(err, "correct the text and run the same command again; writing the same values twice does no harm")
-		if w.written == 0 {
-			err = cli.Refuse(err)
-		}
+	mistakes := []error{series.ErrInvalid, series.ErrName, series.ErrTooLarge, series.ErrKind}
+	if !slices.ContainsFunc(mistakes, func(mistake error) bool { return errors.Is(err, mistake) }) {
 		return err
+	}
+	err = cli.WithHint(err, "correct the text and run the same command again; writing the same values twice does no harm")
+	if w.written == 0 {
+		err = cli.Refuse(err)
 	}
 	return err
 }

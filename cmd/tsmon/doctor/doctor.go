@@ -89,13 +89,13 @@ type patient struct {
 	store      object.Store
 	project    *tauri.Project // nil if there is none
 	projectErr error
-	http       *http.Client
+	http       *http.Client               // follows no redirects; see fetch
 	standings  map[string]func() standing // of the logs of channels, each of which is read once
 }
 
 // Run examines everything. If the configuration is wrong, it examines nothing else.
 func Run(ctx context.Context, o Options) *Report {
-	p := &patient{Options: o, http: httpClient()}
+	p := &patient{Options: o, http: &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 	if p.Limit == 0 {
 		p.Limit = 20 * time.Second
 	}

@@ -29,11 +29,6 @@ import (
 // maxRedirects is how many redirects the updater follows.
 const maxRedirects = 10
 
-// httpClient leaves redirects to fetch.
-func httpClient() *http.Client {
-	return &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-}
-
 // answer is what an address answered, after redirects.
 type answer struct {
 	*http.Response // response after the last redirect
