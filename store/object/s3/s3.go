@@ -43,14 +43,6 @@ type Limits struct {
 	Tries int           // of each request, 4
 }
 
-func (l Limits) orDefaults() Limits {
-	return Limits{
-		Dial:  cmp.Or(l.Dial, 10*time.Second),
-		Stall: cmp.Or(l.Stall, 30*time.Second),
-		Tries: cmp.Or(l.Tries, 4),
-	}
-}
-
 // Store is a prefix of a bucket: an object.Store, object.Presigner, object.Protector and
 // object.Uploads.
 type Store struct {
@@ -72,10 +64,10 @@ var _ object.Store = (*Store)(nil)
 // us-east-1, MinIO's default, for any other server.
 func Open(rawURL string, limits Limits) (*Store, error) {
 	loc, err := parse(rawURL)
-	if err != nil {
-		return nil, fmt.Errorf("storage url: %w", err)
+	var s *Store
+	if err == nil {
+		s, err = openAt(loc, limits)
 	}
-	s, err := openAt(loc, limits.orDefaults())
 	if err != nil {
 		return nil, fmt.Errorf("storage url: %w", err)
 	}
@@ -83,13 +75,15 @@ func Open(rawURL string, limits Limits) (*Store, error) {
 }
 
 func openAt(loc location, limits Limits) (*Store, error) {
+	limits.Dial = cmp.Or(limits.Dial, 10*time.Second)
+	limits.Stall = cmp.Or(limits.Stall, 30*time.Second)
 	id, wire := newIdentity(), newTransport(limits)
 	core, err := minio.NewCore(loc.endpoint.Host, &minio.Options{
 		Creds:      credentials.New(id),
 		Secure:     loc.endpoint.Scheme == "https",
 		Region:     loc.region,
 		Transport:  wire,
-		MaxRetries: limits.Tries,
+		MaxRetries: cmp.Or(limits.Tries, 4),
 	})
 	if err != nil {
 		return nil, errors.New("the host of the endpoint is not usable") // err repeats it

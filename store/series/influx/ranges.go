@@ -29,16 +29,10 @@ func (s *Store) results(ctx context.Context, database string, ranges []series.Ra
 	for i, r := range ranges {
 		keys[i] = r.Key
 	}
-	m, kinds, err := s.kindsOf(ctx, database, keys)
+	far := slices.ContainsFunc(ranges, func(r series.Range) bool { return s.now().Sub(r.Start) > series.MinRetention })
+	m, kinds, made, err := s.known(ctx, database, keys, far)
 	if err != nil {
 		return nil, err
-	}
-	var made rollups
-	if slices.ContainsFunc(ranges, func(r series.Range) bool { return s.now().Sub(r.Start) > series.MinRetention }) {
-		if made, err = s.rollups(ctx, database, m); err != nil {
-			return nil, err
-		}
-		made.remember(kinds, keys)
 	}
 	all := make([]windows, len(ranges))
 	q, rolled := s.server.query(), s.server.query()
@@ -47,11 +41,11 @@ func (s *Store) results(ctx context.Context, database string, ranges []series.Ra
 			all[i] = askRange(&q, &rolled, r, kind, made, s.now())
 		}
 	}
-	raw, err := s.server.askSome(ctx, database, q)
+	raw, err := s.server.ask(ctx, database, q)
 	if err != nil {
 		return nil, err
 	}
-	old, err := s.server.askSome(ctx, s.server.rollupsOf(database), rolled)
+	old, err := s.server.ask(ctx, s.server.rollupsOf(database), rolled)
 	if s.bereft(ctx, m, made, err) {
 		return s.results(ctx, database, ranges)
 	}
@@ -69,15 +63,6 @@ func (s *Store) results(ctx context.Context, database string, ranges []series.Ra
 		results[i] = series.NewestFirst(w.points, r.Points())
 	}
 	return results, nil
-}
-
-// askSome is ask, except that it does nothing for an empty list, which the server would
-// refuse.
-func (s *server) askSome(ctx context.Context, database string, q query) ([][]row, error) {
-	if q.statements == 0 {
-		return nil, nil
-	}
-	return s.ask(ctx, database, q)
 }
 
 // askRange adds the statements for a range to q, and those for what is before the border to

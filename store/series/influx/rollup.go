@@ -128,7 +128,7 @@ func (r roller) first(ctx context.Context) (time.Time, error) {
 		q.add("SELECT first(" + typed(&q, k.Field, r.kinds[k]) + ") FROM " + q.bind(k.Measurement))
 	}
 	first := r.now()
-	rows, err := r.server.askSome(ctx, r.database, q)
+	rows, err := r.server.ask(ctx, r.database, q)
 	if err != nil {
 		return first, err
 	}
@@ -179,7 +179,7 @@ func (r roller) roll(ctx context.Context, midnight time.Time) error {
 		columns, where := clauses(&q, cells)
 		q.add(fmt.Sprintf("SELECT %s FROM %s WHERE %s GROUP BY time(%ds) fill(none)", columns, q.bind(cells[0].Measurement), where, int64(r.grain/time.Second)))
 	}
-	rows, err := r.server.askSome(ctx, r.database, q)
+	rows, err := r.server.ask(ctx, r.database, q)
 	if err != nil {
 		return err
 	}
@@ -193,7 +193,19 @@ func (r roller) roll(ctx context.Context, midnight time.Time) error {
 			}
 		}
 	}
-	return r.replace(ctx, midnight, slices.Collect(maps.Values(parts)))
+	if len(parts) == 0 {
+		return nil
+	}
+	if r.anew {
+		if err := r.remove(ctx, midnight); err != nil {
+			return err
+		}
+	}
+	err = r.store(ctx, slices.Collect(maps.Values(parts)))
+	if errors.Is(err, series.ErrExpired) {
+		return nil
+	}
+	return err
 }
 
 // part is a part of an hour of a measurement. It begins at a time.
@@ -233,23 +245,6 @@ func (r rolling) add(parts map[part]series.Sample, values []any) error {
 		}
 	}
 	return nil
-}
-
-// replace stores the rollups of a day.
-func (r roller) replace(ctx context.Context, midnight time.Time, samples []series.Sample) error {
-	if len(samples) == 0 {
-		return nil
-	}
-	if r.anew {
-		if err := r.remove(ctx, midnight); err != nil {
-			return err
-		}
-	}
-	err := r.store(ctx, samples)
-	if errors.Is(err, series.ErrExpired) {
-		return nil
-	}
-	return err
 }
 
 func (r roller) store(ctx context.Context, samples []series.Sample) error {
