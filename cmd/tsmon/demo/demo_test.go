@@ -86,8 +86,10 @@ func TestBounds(t *testing.T) {
 	for _, start := range []time.Time{noon, noon.AddDate(0, 5, 3), time.Date(2031, 12, 25, 0, 0, 3, 0, time.UTC)} {
 		seen := map[string]bool{}
 		samples := until(demo.New(start), start.Add(demo.Span))
-		if err := series.ValidSamples(samples); err != nil {
-			t.Fatal(err)
+		for _, sample := range samples {
+			if err := series.ValidSample(sample); err != nil {
+				t.Fatal(err)
+			}
 		}
 		for _, s := range samples {
 			for name, value := range s.Fields {
