@@ -2,10 +2,11 @@ package upkeep
 
 import (
 	"bytes"
-	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -18,6 +19,7 @@ import (
 	"tsmon/channels/mending"
 	"tsmon/release/bundle"
 	"tsmon/release/library"
+	"tsmon/store/durable"
 	"tsmon/store/object"
 )
 
@@ -187,18 +189,44 @@ func (r *repair) mayMove(ctx context.Context, steps []mending.Step) error {
 		steps = append(slices.Clip(steps), mending.Step{Key: s.Key, Out: r.goesOut(s)})
 	}
 	for _, s := range steps {
-		begun, failed := os.ReadFile(kept(r.o.TakeOut, s.Key))
-		if !s.Out || errors.Is(failed, fs.ErrNotExist) {
-			continue
-		}
-		data, _, err := object.ReadAll(ctx, r.Library.Store, s.Key, channels.MaxEntry)
-		if err != nil && !errors.Is(err, object.ErrTooLarge) {
-			return err
-		}
-		if failed != nil || !bytes.HasPrefix(data, begun) {
-			return inTheWay(cmp.Or(failed, fmt.Errorf("%s: %w", kept(r.o.TakeOut, s.Key), fs.ErrExist)))
+		if s.Out && err == nil {
+			_, err = r.isKept(ctx, s.Key, kept(r.o.TakeOut, s.Key))
 		}
 	}
+	return err
+}
+
+// isKept reports whether a file has the bytes of an object, as an interrupted run may have left
+// it. A file that has others is an error.
+func (r *repair) isKept(ctx context.Context, key, file string) (bool, error) {
+	f, err := os.Open(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, inTheWay(err)
+	}
+	defer f.Close()
+	here, there := sha256.New(), sha256.New()
+	if err := r.copyTo(ctx, key, there); err != nil {
+		return false, err
+	}
+	if _, err := io.Copy(here, f); err != nil {
+		return false, inTheWay(err)
+	}
+	if !bytes.Equal(here.Sum(nil), there.Sum(nil)) {
+		return false, inTheWay(fmt.Errorf("%s: %w", file, fs.ErrExist))
+	}
+	return true, nil
+}
+
+func (r *repair) copyTo(ctx context.Context, key string, w io.Writer) error {
+	body, info, err := r.Library.Store.Get(ctx, key)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	_, err = io.Copy(w, object.Exactly(body, info.Size))
 	return err
 }
 
@@ -217,24 +245,15 @@ func (r *repair) moveOut(ctx context.Context, key string) error {
 	return r.do(key, "moved to "+file, func() error { return r.moveTo(ctx, key, file) })
 }
 
-// moveTo moves an object to a new file, or to the unfinished file of an interrupted run.
+// moveTo moves an object of any size to a new file.
 func (r *repair) moveTo(ctx context.Context, key, file string) error {
-	data, _, err := object.ReadAll(ctx, r.Library.Store, key, channels.MaxEntry)
-	if err != nil && !errors.Is(err, object.ErrTooLarge) { // an object that is too large is no entry
-		return err
-	}
-	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-		return err
-	}
-	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if begun, failed := os.ReadFile(file); errors.Is(err, fs.ErrExist) && failed == nil && bytes.HasPrefix(data, begun) {
-		f, err = os.OpenFile(file, os.O_WRONLY|os.O_TRUNC, 0o600)
+	there, err := r.isKept(ctx, key, file)
+	if err == nil && !there {
+		if err = os.MkdirAll(filepath.Dir(file), 0o700); err == nil {
+			err = durable.CreateBy(file, 0o600, func(w io.Writer) error { return r.copyTo(ctx, key, w) })
+		}
 	}
 	if err != nil {
-		return inTheWay(err)
-	}
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
 	return r.Library.Store.Delete(ctx, key)
