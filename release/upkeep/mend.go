@@ -1,9 +1,9 @@
 package upkeep
 
 import (
-	"bytes"
+	"bufio"
+	"cmp"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -19,7 +19,6 @@ import (
 	"tsmon/channels/mending"
 	"tsmon/release/bundle"
 	"tsmon/release/library"
-	"tsmon/store/durable"
 	"tsmon/store/object"
 )
 
@@ -190,44 +189,37 @@ func (r *repair) mayMove(ctx context.Context, steps []mending.Step) error {
 	}
 	for _, s := range steps {
 		if s.Out && err == nil {
-			_, err = r.isKept(ctx, s.Key, kept(r.o.TakeOut, s.Key))
+			err = r.mayKeep(ctx, s.Key, kept(r.o.TakeOut, s.Key))
 		}
 	}
 	return err
 }
 
-// isKept reports whether a file has the bytes of an object, as an interrupted run may have left
-// it. A file that has others is an error.
-func (r *repair) isKept(ctx context.Context, key, file string) (bool, error) {
+// mayKeep returns an error if there is a file that does not have the first bytes of an object,
+// or all of them, as an interrupted run leaves it.
+func (r *repair) mayKeep(ctx context.Context, key, file string) error {
 	f, err := os.Open(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
+		return nil
 	}
 	if err != nil {
-		return false, inTheWay(err)
+		return inTheWay(err)
 	}
 	defer f.Close()
-	here, there := sha256.New(), sha256.New()
-	if err := r.copyTo(ctx, key, there); err != nil {
-		return false, err
-	}
-	if _, err := io.Copy(here, f); err != nil {
-		return false, inTheWay(err)
-	}
-	if !bytes.Equal(here.Sum(nil), there.Sum(nil)) {
-		return false, inTheWay(fmt.Errorf("%s: %w", file, fs.ErrExist))
-	}
-	return true, nil
-}
-
-func (r *repair) copyTo(ctx context.Context, key string, w io.Writer) error {
-	body, info, err := r.Library.Store.Get(ctx, key)
+	body, _, err := r.Library.Store.Get(ctx, key)
 	if err != nil {
 		return err
 	}
 	defer body.Close()
-	_, err = io.Copy(w, object.Exactly(body, info.Size))
-	return err
+	for here, there := bufio.NewReader(f), bufio.NewReader(body); ; {
+		want, err := here.ReadByte()
+		if err == io.EOF {
+			return nil
+		}
+		if is, failed := there.ReadByte(); err != nil || failed != nil || is != want {
+			return inTheWay(cmp.Or(err, fmt.Errorf("%s: %w", file, fs.ErrExist)))
+		}
+	}
 }
 
 func inTheWay(err error) error {
@@ -245,15 +237,25 @@ func (r *repair) moveOut(ctx context.Context, key string) error {
 	return r.do(key, "moved to "+file, func() error { return r.moveTo(ctx, key, file) })
 }
 
-// moveTo moves an object of any size to a new file.
+// moveTo moves an object of any size to a new file, or to the unfinished one of an interrupted run.
 func (r *repair) moveTo(ctx context.Context, key, file string) error {
-	there, err := r.isKept(ctx, key, file)
-	if err == nil && !there {
-		if err = os.MkdirAll(filepath.Dir(file), 0o700); err == nil {
-			err = durable.CreateBy(file, 0o600, func(w io.Writer) error { return r.copyTo(ctx, key, w) })
-		}
+	if err := r.mayKeep(ctx, key, file); err != nil {
+		return err
 	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		return err
+	}
+	body, info, err := r.Library.Store.Get(ctx, key)
 	if err != nil {
+		return err
+	}
+	defer body.Close()
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return inTheWay(err)
+	}
+	_, err = io.Copy(f, object.Exactly(body, info.Size))
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
 	return r.Library.Store.Delete(ctx, key)
