@@ -64,10 +64,10 @@ var _ object.Store = (*Store)(nil)
 // us-east-1, MinIO's default, for any other server.
 func Open(rawURL string, limits Limits) (*Store, error) {
 	loc, err := parse(rawURL)
-	var s *Store
-	if err == nil {
-		s, err = openAt(loc, limits)
+	if err != nil {
+		return nil, fmt.Errorf("storage url: %w", err)
 	}
+	s, err := openAt(loc, limits)
 	if err != nil {
 		return nil, fmt.Errorf("storage url: %w", err)
 	}
@@ -75,15 +75,14 @@ func Open(rawURL string, limits Limits) (*Store, error) {
 }
 
 func openAt(loc location, limits Limits) (*Store, error) {
-	limits.Dial = cmp.Or(limits.Dial, 10*time.Second)
-	limits.Stall = cmp.Or(limits.Stall, 30*time.Second)
+	limits = Limits{cmp.Or(limits.Dial, 10*time.Second), cmp.Or(limits.Stall, 30*time.Second), cmp.Or(limits.Tries, 4)}
 	id, wire := newIdentity(), newTransport(limits)
 	core, err := minio.NewCore(loc.endpoint.Host, &minio.Options{
 		Creds:      credentials.New(id),
 		Secure:     loc.endpoint.Scheme == "https",
 		Region:     loc.region,
 		Transport:  wire,
-		MaxRetries: cmp.Or(limits.Tries, 4),
+		MaxRetries: limits.Tries,
 	})
 	if err != nil {
 		return nil, errors.New("the host of the endpoint is not usable") // err repeats it
