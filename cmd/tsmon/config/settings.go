@@ -199,7 +199,7 @@ func (i *Inspection) Settings() (all []Setting) {
 		if i.sources.vars[variable] != "" {
 			s.Source, s.Where = FromEnvironment, variable
 		} else if node != nil {
-			s.Source, s.Where = FromFile, where(i.File, line, "")
+			s.Source, s.Where = FromFile, Mistake{File: i.File, Line: line}.Where()
 		}
 		if path != "" && (!v.IsZero() || s.Source != FromDefault) {
 			all = append(all, s)
@@ -210,17 +210,12 @@ func (i *Inspection) Settings() (all []Setting) {
 
 // Changed returns the names of the settings that differ between two configurations, in
 // order.
-func Changed(a, b *Config) (names []string) {
+func Changed(a, b *Config) []string {
 	before, after := values(a), values(b)
 	all := maps.Clone(before)
 	maps.Copy(all, after)
-	for path := range all {
-		if !reflect.DeepEqual(before[path], after[path]) {
-			names = append(names, path)
-		}
-	}
-	slices.Sort(names)
-	return names
+	maps.DeleteFunc(all, func(path string, _ any) bool { return reflect.DeepEqual(before[path], after[path]) })
+	return slices.Sorted(maps.Keys(all))
 }
 
 // values returns the value of each setting.

@@ -83,8 +83,8 @@ func initEnv(ctx context.Context, app *cli.App, yes bool) scaffold.Env {
 
 // initError gives an error of init its exit code and its hint.
 func initError(err error) error {
-	var mistake *scaffold.Error
-	if !errors.As(err, &mistake) {
+	mistake, ok := errors.AsType[*scaffold.Error](err)
+	if !ok {
 		return err
 	}
 	coded := cli.Usage(err)
