@@ -281,14 +281,14 @@ func FuzzFile(f *testing.F) {
 	f.Add("storage: x\nchannels: {stable: {targets: [a]}}\n")
 	f.Add("&a [*a]")
 	f.Fuzz(func(t *testing.T, content string) {
-		c, s := &Config{}, sources{}
-		found := append(s.decode([]byte(content), c), c.check()...)
+		i := &Inspection{Config: &Config{}}
+		found := append(i.decode([]byte(content)), i.Config.check()...)
 		for _, m := range found {
-			if s.locate(m).Error() == "" {
+			if i.locate(m).Error() == "" {
 				t.Error("a mistake without a text")
 			}
 		}
-		(&Inspection{Config: c, sources: s}).Settings()
+		i.Settings()
 	})
 }
 
