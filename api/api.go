@@ -48,8 +48,8 @@ func NewMemory(now func() time.Time) *Memory {
 	return m
 }
 
-// Options are what a Server needs. Required are Objects, Records, Series, Messages, Tokens, Log,
-// MaxUpload, Refresh and Clients, except for what only the side needs that is not served.
+// Options are what a Server needs. Objects, Records, Series, Messages, Tokens, Log, MaxUpload,
+// Refresh and Clients are required, unless the one side that uses them is not served.
 type Options struct {
 	// Options are those of monitoring. The updates share the stores, the log, the clock, Deadline
 	// and BehindProxy. Deadline is 20 s by default, StoreTime 30 s. New sets Memory and Registry.
@@ -64,7 +64,7 @@ type Options struct {
 	PublicURL     string                   // of the store, as updates.HeadsOptions
 	Downgrades    map[string]bool          // channels that have clients with allowDowngrades
 	Rings         map[string]bool          // channels that keep rings
-	Clients       int                      // that are recorded per channel and release; of more, a sample is
+	Clients       int                      // recorded per channel and release; of a larger fleet, a sample is
 	ReportSecrets []string                 // that applications sign reports with; none: all reports count
 	UpdatesToken  string                   // bearer token of /updates/; empty: it is public
 	// Clients are redirected for bundles to Elsewhere, or with Presigner to the store.

@@ -223,25 +223,37 @@ func TestRepairStrangersFile(t *testing.T) {
 	d.wantEntries(t, rightful)
 }
 
-// TestTakeOutOthers: what lies among the entries and is none goes to the folder, too.
+// TestTakeOutOthers: what lies among the entries and is none goes to the folder, too, whatever
+// its size. A second run finds what the first one left in the folder.
 func TestTakeOutOthers(t *testing.T) {
 	d, _ := rearranged(t)
-	d.leave(t, "log/stable/0000000005.json", "{}")
-	d.leave(t, "log/stable/README", "x")
+	others := map[string]string{
+		"log/stable/0000000005.json": "{}", "log/stable/README": "x", "log/stable/huge": strings.Repeat("x", channels.MaxEntry+1),
+	}
+	for key, content := range others {
+		d.leave(t, key, content)
+	}
 	folder := filepath.Join(t.TempDir(), "out")
 	o := upkeep.RepairOptions{Channel: "stable", TakeOut: folder, DryRun: true}
 	report, err := d.Keeper().Repair(t.Context(), o)
-	if err != nil || len(report.Mended) != 2 {
+	if err != nil || len(report.Mended) != len(others) {
 		t.Fatalf("would: %+v, %v", report, err)
 	}
 	o.DryRun = false
-	if report, err = d.Keeper().Repair(t.Context(), o); err != nil || report.Findings.Err() != nil {
-		t.Fatalf("%+v, %v", report, err)
-	}
-	for _, name := range []string{"log-stable-0000000005.json", "log-stable-README"} {
-		if _, err := os.Stat(filepath.Join(folder, name)); err != nil {
-			t.Error(err)
+	for range 2 {
+		if report, err = d.Keeper().Repair(t.Context(), o); err != nil || report.Findings.Err() != nil {
+			t.Fatalf("%+v, %v", report, err)
 		}
+		for key, content := range others {
+			data, err := os.ReadFile(filepath.Join(folder, strings.ReplaceAll(key, "/", "-")))
+			if err != nil || string(data) != content {
+				t.Errorf("the file of %s has %d bytes, %v, not %d", key, len(data), err, len(content))
+			}
+			d.leave(t, key, content) // as if the first run had ended before it deleted the object
+		}
+	}
+	for key := range others {
+		d.loses(t, key)
 	}
 	d.sound(t, "stable")
 }

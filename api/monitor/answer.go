@@ -4,12 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"math"
 	"net/http"
 	"net/url"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"sync"
@@ -256,24 +254,20 @@ func (a *seriesAnswer) readAhead(ctx context.Context) (parts <-chan part, failed
 	failed = new(error)
 	go func() {
 		defer close(into)
-		defer func() {
-			if found := recover(); found != nil { // in this goroutine it would end the process
-				*failed = fmt.Errorf("panic: %v\n%s", found, debug.Stack())
-			}
-		}()
-		for a.left() > 0 {
-			p, err := a.read(ctx, ctx)
-			if err == nil {
+		*failed = web.Safely(ctx, func(ctx context.Context) error {
+			for a.left() > 0 {
+				p, err := a.read(ctx, ctx)
+				if err != nil {
+					return err
+				}
 				select {
 				case into <- p:
 				case <-ctx.Done():
+					return ctx.Err()
 				}
-				err = ctx.Err()
 			}
-			if *failed = err; err != nil {
-				return
-			}
-		}
+			return nil
+		})
 	}()
 	return into, failed
 }

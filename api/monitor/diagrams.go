@@ -48,8 +48,8 @@ type saved struct {
 	Version int64 `json:"version"`
 }
 
-// save saves a diagram, its objects and what was deleted of it. Where the diagram says
-// which version was read, it is refused if that is not the present one.
+// save saves a diagram and its objects, and deletes the objects that the client deleted. If
+// the diagram names the version that was read, that must be the present one.
 func (d *diagrams) save(r *http.Request, who caller) (any, error) {
 	if err := d.permit(r.Context(), who, who.tenant.Settings.SaveMenu, "save diagrams"); err != nil {
 		return nil, err

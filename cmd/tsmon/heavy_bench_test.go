@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"tsmon/api/console"
 	"tsmon/cmd/tsmon/admin"
 	"tsmon/cmd/tsmon/cli"
 	"tsmon/cmd/tsmon/config"
@@ -115,7 +116,7 @@ func benchmarkHeavy(b *testing.B, server interface{ Settle(database string) }, e
 // which are of now.
 func fillHeavy(b *testing.B, env []string) (serving.DemoFile, time.Time) {
 	b.Helper()
-	login := serving.DemoFile{Email: "ana@example.com", SchemaName: "acueducto", TsName: "ts_acueducto"}
+	login := serving.DemoFile{Login: console.Login{Email: "ana@example.com", Schema: "acueducto", TsName: "ts_acueducto"}}
 	run := func(args ...string) []byte {
 		stdout, stderr, code := command(b, env, "tsmon", args...)
 		if code != 0 {
@@ -123,9 +124,9 @@ func fillHeavy(b *testing.B, env []string) (serving.DemoFile, time.Time) {
 		}
 		return []byte(stdout)
 	}
-	run("tenant", "create", login.SchemaName, "--ts-name", login.TsName, "--time-zone", "America/Bogota")
+	run("tenant", "create", login.Schema, "--ts-name", login.TsName, "--time-zone", "America/Bogota")
 	var token admin.UserToken
-	if err := json.Unmarshal(run("user", "create", login.SchemaName, login.Email, "--json"), &token); err != nil {
+	if err := json.Unmarshal(run("user", "create", login.Schema, login.Email, "--json"), &token); err != nil {
 		b.Fatal(err)
 	}
 	login.TokenApp = token.TokenApp

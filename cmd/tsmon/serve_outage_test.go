@@ -128,7 +128,7 @@ func TestOutages(t *testing.T) {
 func underLoad(t *testing.T, s *served, d serving.DemoFile, token string, backends map[string]outage) {
 	t.Helper()
 	items := s.view(token)
-	topic := map[string]any{"topic": d.SchemaName + "/bomba", "data": map[string]any{"source_0": []int{1}}}
+	topic := map[string]any{"topic": d.Schema + "/bomba", "data": map[string]any{"source_0": []int{1}}}
 	// The records know whether a variable is called so.
 	unnamed := []any{map[string]any{"measurement": "embalse", "field": "nivel", "samplingPeriod": "1h"}}
 	if status, text := s.ask("POST", "/seriesDataTs", token, unnamed); status != 200 {
@@ -288,7 +288,7 @@ func TestHungBackends(t *testing.T) {
 	s.login(d)
 
 	mosquitto.Freeze()
-	topic := map[string]any{"topic": d.SchemaName + "/bomba", "data": map[string]any{"source_0": []int{1}}}
+	topic := map[string]any{"topic": d.Schema + "/bomba", "data": map[string]any{"source_0": []int{1}}}
 	if status, text := s.ask("POST", "/sendConfigMQTT", token, topic); status != 500 || !strings.Contains(string(text), "broker") {
 		t.Errorf("a message to a hung broker: %d %s", status, text)
 	}

@@ -54,7 +54,7 @@ func writtenIsSeen(t *testing.T, env []string) {
 		if err := os.WriteFile(file, []byte(line), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, stderr, code := command(t, append([]string{"TSMON_DATA=" + data}, env...), "tsmon", "series", "write", d.SchemaName, file); code != 0 || strings.Contains(stderr, "warning") {
+		if _, stderr, code := command(t, append([]string{"TSMON_DATA=" + data}, env...), "tsmon", "series", "write", d.Schema, file); code != 0 || strings.Contains(stderr, "warning") {
 			t.Fatalf("exit code %d: %s", code, stderr)
 		}
 		if got := writesOf(t, data, env, d.TsName); got != int64(i+1) {

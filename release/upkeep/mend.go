@@ -1,11 +1,12 @@
 package upkeep
 
 import (
-	"bytes"
+	"bufio"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -187,19 +188,38 @@ func (r *repair) mayMove(ctx context.Context, steps []mending.Step) error {
 		steps = append(slices.Clip(steps), mending.Step{Key: s.Key, Out: r.goesOut(s)})
 	}
 	for _, s := range steps {
-		begun, failed := os.ReadFile(kept(r.o.TakeOut, s.Key))
-		if !s.Out || errors.Is(failed, fs.ErrNotExist) {
-			continue
-		}
-		data, _, err := object.ReadAll(ctx, r.Library.Store, s.Key, channels.MaxEntry)
-		if err != nil && !errors.Is(err, object.ErrTooLarge) {
-			return err
-		}
-		if failed != nil || !bytes.HasPrefix(data, begun) {
-			return inTheWay(cmp.Or(failed, fmt.Errorf("%s: %w", kept(r.o.TakeOut, s.Key), fs.ErrExist)))
+		if s.Out && err == nil {
+			err = r.mayKeep(ctx, s.Key, kept(r.o.TakeOut, s.Key))
 		}
 	}
 	return err
+}
+
+// mayKeep returns an error if there is a file that does not have the first bytes of an object,
+// or all of them, as an interrupted run leaves it.
+func (r *repair) mayKeep(ctx context.Context, key, file string) error {
+	f, err := os.Open(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return inTheWay(err)
+	}
+	defer f.Close()
+	body, _, err := r.Library.Store.Get(ctx, key)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	for here, there := bufio.NewReader(f), bufio.NewReader(body); ; {
+		want, err := here.ReadByte()
+		if err == io.EOF {
+			return nil
+		}
+		if is, failed := there.ReadByte(); err != nil || failed != nil || is != want {
+			return inTheWay(cmp.Or(err, fmt.Errorf("%s: %w", file, fs.ErrExist)))
+		}
+	}
 }
 
 func inTheWay(err error) error {
@@ -217,23 +237,24 @@ func (r *repair) moveOut(ctx context.Context, key string) error {
 	return r.do(key, "moved to "+file, func() error { return r.moveTo(ctx, key, file) })
 }
 
-// moveTo moves an object to a new file, or to the unfinished file of an interrupted run.
+// moveTo moves an object of any size to a new file, or to the unfinished one of an interrupted run.
 func (r *repair) moveTo(ctx context.Context, key, file string) error {
-	data, _, err := object.ReadAll(ctx, r.Library.Store, key, channels.MaxEntry)
-	if err != nil && !errors.Is(err, object.ErrTooLarge) { // an object that is too large is no entry
+	if err := r.mayKeep(ctx, key, file); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if begun, failed := os.ReadFile(file); errors.Is(err, fs.ErrExist) && failed == nil && bytes.HasPrefix(data, begun) {
-		f, err = os.OpenFile(file, os.O_WRONLY|os.O_TRUNC, 0o600)
+	body, info, err := r.Library.Store.Get(ctx, key)
+	if err != nil {
+		return err
 	}
+	defer body.Close()
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return inTheWay(err)
 	}
-	_, err = f.Write(data)
+	_, err = io.Copy(f, object.Exactly(body, info.Size))
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}

@@ -162,12 +162,8 @@ func (c *Cached) join(ctx context.Context, database string, wants []Want, values
 // fresh reports whether a value may still be returned. One from the future, after
 // the clock was set back, may not.
 func (d dated) fresh(want Want, now time.Time) bool {
-	age := now.Sub(d.asked)
-	return age >= 0 && age < lifetime(want)
-}
-
-func lifetime(want Want) time.Duration {
-	return min(max(want.Window/1000, 2*time.Second), 30*time.Second)
+	age, lifetime := now.Sub(d.asked), min(max(want.Window/1000, 2*time.Second), 30*time.Second)
+	return age >= 0 && age < lifetime
 }
 
 // queryFor returns the query that answers a want, and the want's index in it: a query that

@@ -129,7 +129,7 @@ func (f *File) checkValues(c *checker) {
 	}
 	objects := map[record.Ref]int{}
 	for _, n := range f.elements("diagrams") {
-		c.apart(n, objects)
+		c.sharedObjects(n, objects)
 	}
 }
 
@@ -156,9 +156,9 @@ func idText(id *yaml.Node) string {
 	return id.Value
 }
 
-// apart reports objects that another diagram also has. Objects that the diagram has
-// twice are reported by its own check.
-func (c *checker) apart(diagram *yaml.Node, lines map[record.Ref]int) {
+// sharedObjects reports objects that another diagram also has. Objects that the diagram
+// has twice are reported by its own check.
+func (c *checker) sharedObjects(diagram *yaml.Node, lines map[record.Ref]int) {
 	own := map[record.Ref]int{}
 	for _, kind := range []record.Kind{record.Line, record.Image, record.Text, record.Polyline} {
 		section := find(diagram, string(kind)+"s")

@@ -134,7 +134,7 @@ func element(layout, name string) int {
 	return 0
 }
 
-// shorten returns a name, of which the element of a layout has so many letters.
+// shorten returns the name for a layout's element of this length: all of it, or three letters.
 func shorten(name string, length int) string {
 	if length > 3 {
 		return name

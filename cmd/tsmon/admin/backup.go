@@ -74,7 +74,7 @@ func runBackupCreate(ctx context.Context, app *cli.App, path string) error {
 	defer os.RemoveAll(scratch)
 	var contents backup.Contents
 	err = durable.CreateBy(path, 0o600, func(w io.Writer) (err error) {
-		contents, err = backup.Create(ctx, w, scratch, app.Now(), sources, uploadsOf(c))
+		contents, err = backup.Create(ctx, w, scratch, app.Now(), sources, func() ([]backup.Source, error) { return uploadsOf(c) })
 		return err
 	})
 	if err != nil {
@@ -109,24 +109,22 @@ func backupSources(c *config.Config) (sources []backup.Source, err error) {
 	return sources, nil
 }
 
-// uploadsOf returns a function that lists the local uploads. It is called after the records
-// were copied, so that every upload which they name is listed unless it was deleted.
-func uploadsOf(c *config.Config) func() ([]backup.Source, error) {
-	return func() (sources []backup.Source, err error) {
-		if strings.Contains(c.Storage, "://") {
-			return nil, nil
-		}
-		uploads, err := os.ReadDir(filepath.Join(c.Storage, "uploads"))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, err
-		}
-		for _, file := range uploads {
-			if file.Type().IsRegular() {
-				sources = append(sources, backup.Source{Name: "objects/uploads/" + file.Name(), Path: filepath.Join(c.Storage, "uploads", file.Name())})
-			}
-		}
-		return sources, nil
+// uploadsOf lists the local uploads. It is called after the records were copied, so that
+// every upload which they name is listed unless it was deleted.
+func uploadsOf(c *config.Config) (sources []backup.Source, err error) {
+	if strings.Contains(c.Storage, "://") {
+		return nil, nil
 	}
+	uploads, err := os.ReadDir(filepath.Join(c.Storage, "uploads"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	for _, file := range uploads {
+		if file.Type().IsRegular() {
+			sources = append(sources, backup.Source{Name: "objects/uploads/" + file.Name(), Path: filepath.Join(c.Storage, "uploads", file.Name())})
+		}
+	}
+	return sources, nil
 }
 
 func backupRestoreCommand(app *cli.App) *cobra.Command {

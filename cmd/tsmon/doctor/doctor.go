@@ -8,6 +8,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -96,9 +97,7 @@ type patient struct {
 // Run examines everything. If the configuration is wrong, it examines nothing else.
 func Run(ctx context.Context, o Options) *Report {
 	p := &patient{Options: o, http: &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
-	if p.Limit == 0 {
-		p.Limit = 20 * time.Second
-	}
+	p.Limit = cmp.Or(p.Limit, 20*time.Second)
 	if p.Examined == nil {
 		p.Examined = func(string) {}
 	}

@@ -57,7 +57,11 @@ func (p storageArea) examine(ctx context.Context, n *notes) {
 		return
 	}
 	n.ok("writes, and reads what was written; %s (%d bytes) stays, since tsmon deletes nothing here", probeKey, len(data))
-	p.conditions(ctx, n, data)
+	if err := object.CheckConditions(ctx, p.store, probeKey, data, probeAttributes); err != nil {
+		n.failed(err, checkStorage)
+	} else {
+		n.ok("honours conditional writes, so that of two publishers one wins")
+	}
 	p.listing(ctx, n)
 	p.protection(ctx, n)
 }
@@ -170,16 +174,6 @@ func (p storageArea) writeOnce(ctx context.Context) ([]byte, error) {
 		return nil, object.ErrChanged
 	}
 	return nil, errOtherBytes
-}
-
-// conditions tests whether two publishers could overwrite each other.
-func (p storageArea) conditions(ctx context.Context, n *notes, data []byte) {
-	err := object.CheckConditions(ctx, p.store, probeKey, data, probeAttributes)
-	if err != nil {
-		n.failed(err, checkStorage)
-		return
-	}
-	n.ok("honours conditional writes, so that of two publishers one wins")
 }
 
 // protection reports whether a bucket keeps overwritten or deleted objects of the log.

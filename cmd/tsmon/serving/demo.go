@@ -32,11 +32,8 @@ const (
 
 // DemoFile is demo.json: how to log in to a server with the demo.
 type DemoFile struct {
-	BaseURL    string `json:"base_url"`
-	Email      string `json:"email"`
-	TokenApp   string `json:"tokenApp"`
-	SchemaName string `json:"schemaName"`
-	TsName     string `json:"ts_name"`
+	BaseURL string `json:"base_url"`
+	console.Login
 	AccessKey  string `json:"accesskey"`
 	SecretKey  string `json:"secretkey"`
 	WriteToken string `json:"write_token,omitempty"` // of /api/v2/write, if there is one
@@ -51,8 +48,8 @@ func consoleOptions(c *config.Config, demo bool) console.Options {
 		return o
 	}
 	o.Demo = func() (console.Login, bool) {
-		d := readDemoFile(filepath.Join(c.Data, "demo.json"))
-		return console.Login{Email: d.Email, TokenApp: d.TokenApp, Schema: d.SchemaName, TsName: d.TsName}, d.TokenApp != ""
+		login := readDemoFile(filepath.Join(c.Data, "demo.json")).Login
+		return login, login.TokenApp != ""
 	}
 	return o
 }
@@ -199,7 +196,7 @@ func measure(ctx context.Context, b *backends, network *demo.Network, now time.T
 
 func writeDemoFile(app *cli.App, path string, b *backends, base, token string) error {
 	err := writeJSON(durable.Replace, path, DemoFile{
-		BaseURL: base, Email: demoEmail, TokenApp: token, SchemaName: demoTenant.Schema, TsName: demoTenant.TsName,
+		BaseURL: base, Login: console.Login{Email: demoEmail, TokenApp: token, Schema: demoTenant.Schema, TsName: demoTenant.TsName},
 		AccessKey: b.secrets.AccessKey, SecretKey: b.secrets.SecretKey, WriteToken: b.secrets.WriteToken, MQTTURL: b.mqttURL,
 	})
 	if err != nil {

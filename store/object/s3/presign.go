@@ -31,7 +31,7 @@ func OpenPresigner(rawURL, endpoint string, limits Limits) (object.Presigner, er
 	}
 	var s *Store
 	if err == nil {
-		s, err = openAt(loc, limits.orDefaults())
+		s, err = openAt(loc, limits)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("presign endpoint: %w", err)

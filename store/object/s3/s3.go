@@ -43,14 +43,6 @@ type Limits struct {
 	Tries int           // of each request, 4
 }
 
-func (l Limits) orDefaults() Limits {
-	return Limits{
-		Dial:  cmp.Or(l.Dial, 10*time.Second),
-		Stall: cmp.Or(l.Stall, 30*time.Second),
-		Tries: cmp.Or(l.Tries, 4),
-	}
-}
-
 // Store is a prefix of a bucket: an object.Store, object.Presigner, object.Protector and
 // object.Uploads.
 type Store struct {
@@ -75,7 +67,7 @@ func Open(rawURL string, limits Limits) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("storage url: %w", err)
 	}
-	s, err := openAt(loc, limits.orDefaults())
+	s, err := openAt(loc, limits)
 	if err != nil {
 		return nil, fmt.Errorf("storage url: %w", err)
 	}
@@ -83,6 +75,7 @@ func Open(rawURL string, limits Limits) (*Store, error) {
 }
 
 func openAt(loc location, limits Limits) (*Store, error) {
+	limits = Limits{cmp.Or(limits.Dial, 10*time.Second), cmp.Or(limits.Stall, 30*time.Second), cmp.Or(limits.Tries, 4)}
 	id, wire := newIdentity(), newTransport(limits)
 	core, err := minio.NewCore(loc.endpoint.Host, &minio.Options{
 		Creds:      credentials.New(id),

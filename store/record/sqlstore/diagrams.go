@@ -222,11 +222,13 @@ func queueSavings(b *Batch, savings []record.Saving, priors map[int64]*record.Di
 			objects = append(objects, []any{string(r.Kind), r.ID, s.Diagram, variable, string(r.Members)})
 		}
 		if prior := priors[s.Diagram]; prior != nil && prior.Version != s.State.Version {
-			text, err := stateOf(*prior)
+			state := *prior
+			state.Version = 0 // which has a column of its own
+			text, err := json.Marshal(state)
 			if err != nil {
 				return err
 			}
-			states = append(states, []any{prior.ID, prior.Version, prior.Title, prior.SavedBy, millisOf(prior.SavedAt), text})
+			states = append(states, []any{prior.ID, prior.Version, prior.Title, prior.SavedBy, millisOf(prior.SavedAt), string(text)})
 			old = append(old, []any{prior.ID, s.State.Version - record.KeptStates})
 		}
 	}
@@ -241,13 +243,6 @@ func queueSavings(b *Batch, savings []record.Saving, priors map[int64]*record.Di
 	b.list("owner bigint, oldest bigint", old, nil,
 		`DELETE FROM {schema}.states WHERE EXISTS (SELECT 1 FROM {rows} WHERE n.owner = diagram AND n.oldest >= version)`)
 	return nil
-}
-
-// stateOf returns a diagram as JSON, without its version.
-func stateOf(d record.Diagram) (string, error) {
-	d.Version = 0
-	text, err := json.Marshal(d)
-	return string(text), err
 }
 
 func (s contents) DiagramStates(ctx context.Context, schema string) ([]record.DiagramState, error) {

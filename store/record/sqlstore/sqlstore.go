@@ -142,10 +142,6 @@ func parseColumns(text string) (columns []Column) {
 
 // upsert adds the rows of a list to a table, or replaces those with the same keys.
 func (b *Batch) upsert(table, keys, columns string, rows [][]any) {
-	b.list(columns, rows, nil, upsert(table, keys, columns))
-}
-
-func upsert(table, keys, columns string) string {
 	var names, set []string
 	for _, c := range parseColumns(columns) {
 		names = append(names, c.Name)
@@ -153,8 +149,8 @@ func upsert(table, keys, columns string) string {
 			set = append(set, c.Name+" = excluded."+c.Name)
 		}
 	}
-	return fmt.Sprintf(`INSERT INTO %s (%s) SELECT n.%s FROM {rows} WHERE true ON CONFLICT (%s) DO UPDATE SET %s`,
-		table, strings.Join(names, ", "), strings.Join(names, ", n."), keys, strings.Join(set, ", "))
+	b.list(columns, rows, nil, fmt.Sprintf(`INSERT INTO %s (%s) SELECT n.%s FROM {rows} WHERE true ON CONFLICT (%s) DO UPDATE SET %s`,
+		table, strings.Join(names, ", "), strings.Join(names, ", n."), keys, strings.Join(set, ", ")))
 }
 
 // rowsOf returns the elements of a list as rows.

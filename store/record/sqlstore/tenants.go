@@ -147,7 +147,11 @@ func (s *Store) ImportUsers(ctx context.Context, schema string, users []record.U
 	return s.run(ctx, of(schema, "import users", Write), func(ctx context.Context, tx Tx) error {
 		var have []record.User
 		var look, b Batch
-		look.Exec(`UPDATE {schema}.counters SET next_user = greatest(next_user, $1)`, nextUser(users))
+		next := int64(1)
+		for _, u := range users {
+			next = max(next, u.ID+1)
+		}
+		look.Exec(`UPDATE {schema}.counters SET next_user = greatest(next_user, $1)`, next)
 		look.Query(collect(&have, scanUser), selectUsers)
 		if err := tx.Send(ctx, &look, false); err != nil {
 			return err
@@ -163,14 +167,6 @@ func (s *Store) ImportUsers(ctx context.Context, schema string, users []record.U
 			}))
 		return tx.Send(ctx, &b, true)
 	})
-}
-
-func nextUser(users []record.User) int64 {
-	next := int64(1)
-	for _, u := range users {
-		next = max(next, u.ID+1)
-	}
-	return next
 }
 
 // mergeUsers returns users with the token versions to store, given the stored users.

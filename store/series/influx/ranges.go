@@ -47,11 +47,11 @@ func (s *Store) results(ctx context.Context, database string, ranges []series.Ra
 			all[i] = askRange(&q, &rolled, r, kind, made, s.now())
 		}
 	}
-	raw, err := s.server.askSome(ctx, database, q)
+	raw, err := s.server.ask(ctx, database, q)
 	if err != nil {
 		return nil, err
 	}
-	old, err := s.server.askSome(ctx, s.server.rollupsOf(database), rolled)
+	old, err := s.server.ask(ctx, s.server.rollupsOf(database), rolled)
 	if s.bereft(ctx, m, made, err) {
 		return s.results(ctx, database, ranges)
 	}
@@ -69,15 +69,6 @@ func (s *Store) results(ctx context.Context, database string, ranges []series.Ra
 		results[i] = series.NewestFirst(w.points, r.Points())
 	}
 	return results, nil
-}
-
-// askSome is ask, except that it does nothing for an empty list, which the server would
-// refuse.
-func (s *server) askSome(ctx context.Context, database string, q query) ([][]row, error) {
-	if q.statements == 0 {
-		return nil, nil
-	}
-	return s.ask(ctx, database, q)
 }
 
 // askRange adds the statements for a range to q, and those for what is before the border to

@@ -128,7 +128,7 @@ func (r roller) first(ctx context.Context) (time.Time, error) {
 		q.add("SELECT first(" + typed(&q, k.Field, r.kinds[k]) + ") FROM " + q.bind(k.Measurement))
 	}
 	first := r.now()
-	rows, err := r.server.askSome(ctx, r.database, q)
+	rows, err := r.server.ask(ctx, r.database, q)
 	if err != nil {
 		return first, err
 	}
@@ -179,7 +179,7 @@ func (r roller) roll(ctx context.Context, midnight time.Time) error {
 		columns, where := clauses(&q, cells)
 		q.add(fmt.Sprintf("SELECT %s FROM %s WHERE %s GROUP BY time(%ds) fill(none)", columns, q.bind(cells[0].Measurement), where, int64(r.grain/time.Second)))
 	}
-	rows, err := r.server.askSome(ctx, r.database, q)
+	rows, err := r.server.ask(ctx, r.database, q)
 	if err != nil {
 		return err
 	}

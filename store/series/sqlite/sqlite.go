@@ -159,17 +159,13 @@ func (s statements) prepare(ctx context.Context, text string) (*sql.Stmt, error)
 	return statement, err
 }
 
-func (s statements) query(ctx context.Context, text string, args ...any) (*sql.Rows, error) {
-	statement, err := s.prepare(ctx, text) //nolint:sqlclosecheck // the transaction closes it
-	if err != nil {
-		return nil, err
-	}
-	return statement.QueryContext(ctx, args...)
-}
-
 // each calls scan with each row of an answer.
 func (s statements) each(ctx context.Context, scan func(sqlitefile.Row) error, text string, args ...any) error {
-	rows, err := s.query(ctx, text, args...) //nolint:rowserrcheck // Scan checks it
+	statement, err := s.prepare(ctx, text) //nolint:sqlclosecheck // the transaction closes it
+	if err != nil {
+		return err
+	}
+	rows, err := statement.QueryContext(ctx, args...) //nolint:rowserrcheck // Scan checks it
 	return sqlitefile.Scan(rows, err, scan)
 }
 
