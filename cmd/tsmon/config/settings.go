@@ -41,7 +41,7 @@ func (i *Inspection) open(path string) ([]byte, error) {
 	if !named {
 		path = fileName
 	}
-	file, err := os.Open(path)
+	file, err := os.Open(path) //nolint:gosec // the user names it
 	if errors.Is(err, fs.ErrNotExist) && !named {
 		return nil, nil
 	}
