@@ -38,7 +38,6 @@ func (e *exactly) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// end checks that r has ended.
 func (e *exactly) end() error {
 	var one [1]byte
 	for range 100 {

@@ -93,7 +93,6 @@ func valueEnd(data []byte) int {
 	}
 }
 
-// unquote returns the text of a JSON string.
 func unquote(raw []byte) (s string, err error) {
 	if bytes.IndexByte(raw, '\\') < 0 {
 		return string(raw[1 : len(raw)-1]), nil
@@ -140,7 +139,6 @@ func marshal(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
-// quote returns a string as JSON.
 func quote(s string) []byte {
 	text, err := marshal(s)
 	if err != nil {

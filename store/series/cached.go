@@ -199,7 +199,6 @@ func (q *query) add(want Want) int {
 	return at
 }
 
-// stop cancels a running query.
 func (q *query) stop() {
 	if q.cancel != nil {
 		q.cancel()

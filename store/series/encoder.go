@@ -22,7 +22,6 @@ type column struct {
 	name  []byte // the field, escaped
 }
 
-// cell is a field of a sample.
 type cell struct {
 	*column
 	value any

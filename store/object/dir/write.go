@@ -151,7 +151,6 @@ func (t *temp) link() error {
 	return syncParents(t.root, key)
 }
 
-// rename gives the temporary file its name and replaces the old file.
 func (t *temp) rename() error {
 	if err := t.root.Rename(t.name, t.info.Key); err != nil {
 		return err

@@ -74,7 +74,6 @@ func (s *Store) translate(err error) error {
 	return fmt.Errorf("%s: %w: %w", s.place(), object.ErrUnavailable, err)
 }
 
-// isConnection reports whether an error is one of the connection.
 func isConnection(err error) bool {
 	_, network := errors.AsType[net.Error](err)
 	return network || errors.Is(err, errHungUp) || errors.Is(err, io.ErrUnexpectedEOF)
@@ -115,7 +114,6 @@ var codes = map[string]error{
 	"SlowDown":                       object.ErrUnavailable,
 }
 
-// answered maps an error that the server sent.
 func (s *Store) answered(a minio.ErrorResponse) error {
 	cause, known := codes[a.Code]
 	if !known {
@@ -142,7 +140,6 @@ func anonymous(place string) error {
 	return fmt.Errorf("%s: %w: no credentials were found; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY", place, fs.ErrPermission)
 }
 
-// byStatus maps the status of an error without a known code.
 func byStatus(status int) error {
 	switch {
 	case status == http.StatusForbidden || status == http.StatusUnauthorized:

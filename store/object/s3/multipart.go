@@ -92,7 +92,6 @@ func (s *Store) begin(ctx context.Context, key string, opts minio.PutObjectOptio
 	return s.core.NewMultipartUpload(ctx, s.bucket, s.path(key), opts)
 }
 
-// upload sends one object in parts.
 type upload struct {
 	s       *Store
 	key, id string

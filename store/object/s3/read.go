@@ -77,7 +77,6 @@ func partErr(sent string, offset, length int64) error {
 	return nil
 }
 
-// body is the content of an object.
 type body struct {
 	io.Reader
 	io.Closer
@@ -92,7 +91,6 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// describe returns the Info of an answer.
 func describe(key string, o minio.ObjectInfo) (object.Info, error) {
 	if o.Size < 0 || o.ETag == "" {
 		return object.Info{}, fmt.Errorf("%w: the size or the etag is missing", errUnlike)

@@ -149,7 +149,6 @@ func (s *server) Translate(err error) error {
 	return err
 }
 
-// isLost reports whether the connection to the server failed.
 func isLost(err error) bool {
 	_, refused := errors.AsType[*pgconn.ConnectError](err)
 	_, network := errors.AsType[net.Error](err)

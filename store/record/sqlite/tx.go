@@ -14,7 +14,6 @@ import (
 	"tsmon/store/sqlitefile"
 )
 
-// tx is a transaction.
 type tx struct {
 	*sql.Tx
 	schema string

@@ -35,7 +35,6 @@ var (
 	})
 )
 
-// placed is an object of a diagram.
 type placed struct {
 	diagram int64
 	kind    record.Kind

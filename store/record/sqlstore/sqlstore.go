@@ -206,7 +206,6 @@ func (s *Store) TryWrite(ctx context.Context) error {
 	return err
 }
 
-// call describes a call of the contract.
 type call struct {
 	what   string // for errors
 	mode   Mode

@@ -96,7 +96,6 @@ func (b *batch) aggregate(want series.Want, kind series.Kind) (number float64, f
 	return figures[1].number / first.number, true
 }
 
-// join adds the figure of another piece.
 func (f *figure) join(function string, other figure) {
 	switch {
 	case !other.found:

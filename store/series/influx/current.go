@@ -90,7 +90,6 @@ type batch struct {
 	old     plan    // for the database of rollups
 }
 
-// search is the search for the last value of a key.
 type search struct {
 	timed bool // the time of the value is wanted
 	rung  int

@@ -21,7 +21,6 @@ type cell struct {
 	onlyTrue bool  // count only values that are true
 }
 
-// figure is the value of a cell.
 type figure struct {
 	number float64
 	time   int64 // of a last value

@@ -80,7 +80,6 @@ func (s *Store) rollUp(ctx context.Context, database string, k series.Keeping) e
 	return r.finish(ctx, today)
 }
 
-// roller rolls up days of one database.
 type roller struct {
 	*Store
 	database string
@@ -170,7 +169,6 @@ func (r roller) rollings(midnight time.Time) (all []rolling) {
 	return append(all, booleans...)
 }
 
-// roll rolls up one day.
 func (r roller) roll(ctx context.Context, midnight time.Time) error {
 	q := r.server.query()
 	q.patient = true
@@ -235,7 +233,6 @@ func (r rolling) add(parts map[part]series.Sample, values []any) error {
 	return nil
 }
 
-// replace stores the rollups of a day.
 func (r roller) replace(ctx context.Context, midnight time.Time, samples []series.Sample) error {
 	if len(samples) == 0 {
 		return nil
@@ -260,7 +257,6 @@ func (r roller) store(ctx context.Context, samples []series.Sample) error {
 	return r.server.send(ctx, r.server.rollupsOf(r.database), samples, text)
 }
 
-// remove deletes the rollups of a day.
 func (r roller) remove(ctx context.Context, midnight time.Time) error {
 	q := r.server.query()
 	q.add(fmt.Sprintf("DELETE WHERE time >= %d AND time < %d", midnight.UnixNano(), midnight.Add(day).UnixNano()))

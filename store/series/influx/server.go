@@ -94,7 +94,6 @@ func (s *server) do(ctx context.Context, method, address string, body io.Reader,
 	return refused
 }
 
-// ping asks the server whether it is there.
 func (s *server) ping(ctx context.Context) error {
 	return s.do(ctx, http.MethodGet, s.client.HTTPService().ServerURL()+"ping", nil, func(answer *http.Response) error {
 		if answer.StatusCode != http.StatusNoContent {
@@ -136,7 +135,6 @@ func (s *server) api(ctx context.Context, method, path string, body, into any) e
 	})
 }
 
-// isStatus reports whether an error is an answer of that status.
 func isStatus(err error, status int) bool {
 	refused, ok := errors.AsType[*client.Error](err)
 	return ok && refused.StatusCode == status

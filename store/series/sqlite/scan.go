@@ -42,7 +42,6 @@ SELECT s.id, f.kind FROM fields f CROSS JOIN streams s ON s.field = f.id
 WHERE f.database = ? AND f.measurement = ? AND f.name = ? AND f.kind <> ?`
 )
 
-// scanner reads points in one transaction.
 type scanner struct {
 	statements
 	database       int64
@@ -50,7 +49,6 @@ type scanner struct {
 	parts          []window
 }
 
-// source is a series with the kind of its field.
 type source struct {
 	id   int64
 	kind series.Kind
@@ -246,7 +244,6 @@ func before(points []point, t int64) int {
 	return n
 }
 
-// clip returns the points from start until just before stop.
 func clip(points []point, start, stop int64) []point {
 	return points[before(points, start):before(points, stop)]
 }
