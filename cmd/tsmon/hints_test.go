@@ -165,7 +165,7 @@ var makers = map[string]struct {
 	"refuse": {1, "release"}, "Refuse": {1, "release"}, "find": {2, "release"}, "WithHint": {1, "cmd/tsmon"},
 	"malformed": {1, "signing"}, "misplaced": {3, "signing"}, "report": {3, "manifest"}, "distrust": {2, "manifest"}, "earlier": {2, "manifest"},
 	"warn": {0, "cmd/tsmon/doctor"}, "fail": {0, "cmd/tsmon/doctor"}, "failed": {1, "cmd/tsmon/doctor"},
-	"mistake": {0, "cmd/tsmon/scaffold"},
+	"mistake": {1, "cmd/tsmon/scaffold"},
 }
 
 // pkg is a parsed package.

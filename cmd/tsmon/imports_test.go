@@ -44,7 +44,6 @@ var allowed = map[string][]string{
 	"cmd/tsmon/demo":       {"store/record", "store/series"},
 	"cmd/tsmon/tauri":      {},
 	"cmd/tsmon/notes":      {},
-	"cmd/tsmon/scaffold":   {"cmd/tsmon/config", "cmd/tsmon/tauri", "signing"},
 }
 
 // TestImports checks every import against allowed. An adapter imports no other

@@ -1,7 +1,9 @@
 package scaffold
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"os"
 	"reflect"
 	"strings"
@@ -13,12 +15,12 @@ import (
 
 // existing reads an existing tsmon.yaml. It changes only storage and public_url, if others were
 // chosen.
-func (p *plan) existing() error {
+func (p *plan) existing(ctx context.Context) error {
 	var err error
-	if p.config, err = config.Load(p.env.ConfigFile, nil); err != nil {
-		return &Error{Err: err, Hint: "correct the file, or remove it to let init write it again"}
+	if p.config, err = config.Load(p.file, nil); err != nil {
+		return mistake(err, "correct the file, or remove it to let init write it again")
 	}
-	before, err := os.ReadFile(p.env.ConfigFile)
+	before, err := os.ReadFile(p.file)
 	if err != nil {
 		return err
 	}
@@ -28,13 +30,13 @@ func (p *plan) existing() error {
 			continue
 		}
 		if content, err = withSetting(content, name, value); err != nil {
-			return mistake("write "+name+": "+value+" into "+p.env.ConfigFile, "%s: %s can't be changed there: %w", p.env.ConfigFile, name, err)
+			return mistake(fmt.Errorf("%s: %s can't be changed there: %w", p.file, name, err), "write "+name+": "+value+" into "+p.file)
 		}
 	}
 	if string(content) == string(before) {
-		p.report.Files = append(p.report.Files, Written{Path: p.env.ConfigFile, Action: Keep})
+		p.report.Files = append(p.report.Files, Written{Path: p.file, Action: Keep})
 	} else {
-		changed, err := p.addConfig(content)
+		changed, err := p.add(ctx, content)
 		if err != nil {
 			return err
 		}

@@ -3,6 +3,7 @@ package scaffold
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"tsmon/cmd/tsmon/cli"
 	"tsmon/cmd/tsmon/config"
 	"tsmon/cmd/tsmon/tauri"
 	"tsmon/signing"
@@ -24,36 +26,13 @@ type Options struct {
 	PublicURL string
 	CI        string // github, gitlab or empty
 	Targets   []string
+	Yes       bool // ask nothing
 	Force     bool // replace existing files
 	DryRun    bool
 }
 
-// Env is the environment of Init. The project, the repository and relative paths are looked up from
-// the current folder.
-type Env struct {
-	Variable   func(name string) string // of the environment
-	ConfigFile string                   // the path of tsmon.yaml
-	// Ask asks the user; nil without a terminal.
-	Ask func(prompt string) (string, error)
-	// CheckStorage reports what is wrong with the address of a bucket.
-	CheckStorage func(storage string) error
-	// Write gives a file its content, durably.
-	Write func(path string, content []byte) error
-}
-
-// Error is a mistake in what Init was given. Nothing was written.
-type Error struct {
-	Err     error
-	Hint    string // what to do; empty if the error says so
-	Refused bool   // a file would be replaced
-}
-
-func (e *Error) Error() string { return e.Err.Error() }
-func (e *Error) Unwrap() error { return e.Err }
-
-func mistake(hint, format string, args ...any) error {
-	return &Error{Err: fmt.Errorf(format, args...), Hint: hint}
-}
+// mistake says that Init was given something wrong. Nothing was written.
+func mistake(err error, hint string) error { return cli.WithHint(cli.Usage(err), hint) }
 
 // Report is what Init found and did.
 type Report struct {
@@ -87,7 +66,9 @@ const (
 // plan is everything that Init prepares before it writes.
 type plan struct {
 	Options
-	env     Env
+	app     *cli.App
+	file    string                              // the path of tsmon.yaml
+	ask     func(prompt string) (string, error) // asks the user; nil without a terminal
 	project *tauri.Project
 	keys    []signing.PublicKey
 	root    string // of the repository
@@ -98,11 +79,15 @@ type plan struct {
 	files   []File // paths as they are opened
 }
 
-// Init sets a project up and returns what it did. Mistakes are an *Error.
-func Init(env Env, o Options) (*Report, error) {
-	p := &plan{Options: o, env: env}
-	for _, step := range []func() error{p.readProject, p.decide, p.configure, p.workflows, p.compare, p.write} {
-		if err := step(); err != nil {
+// Init sets a project up and returns what it did. The project, the repository and relative paths
+// are looked up from the current folder.
+func Init(ctx context.Context, app *cli.App, o Options) (*Report, error) {
+	p := &plan{Options: o, app: app, file: cmp.Or(app.ConfigPath, app.Variable("TSMON_CONFIG"), "tsmon.yaml")}
+	if cli.IsTerminal(app.Stdin) && !o.Yes {
+		p.ask = func(prompt string) (string, error) { return cli.Ask(ctx, app.Stdin, app.Stderr, prompt) }
+	}
+	for _, step := range []func(context.Context) error{p.readProject, p.decide, p.configure, p.workflows, p.compare, p.write} {
+		if err := step(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -110,15 +95,8 @@ func Init(env Env, o Options) (*Report, error) {
 }
 
 // readProject reads the Tauri project and its keys.
-func (p *plan) readProject() error {
-	file := p.TauriConf
-	if file == "" {
-		var err error
-		if file, err = tauri.Find(cmp.Or(p.env.Variable("TAURI_APP_PATH"), ".")); err != nil {
-			return tauriError(err)
-		}
-	}
-	project, err := tauri.Read(file)
+func (p *plan) readProject(context.Context) error {
+	project, err := p.app.Project(p.TauriConf)
 	if err != nil {
 		return tauriError(err)
 	}
@@ -130,14 +108,13 @@ func (p *plan) readProject() error {
 	}
 	pubkeys := project.Pubkeys()
 	if len(pubkeys) == 0 {
-		return mistake("`tsmon keys generate --output ~/.tauri/app.key` makes a key and prints the pubkey line, or `tsmon keys show ~/.tauri/app.key.pub` shows it if you have one; write it into plugins.updater of "+project.File+", then run init again",
-			"%s has no plugins.updater.pubkey, the key that clients verify updates with", project.File)
+		return mistake(fmt.Errorf("%s has no plugins.updater.pubkey, the key that clients verify updates with", project.File),
+			"`tsmon keys generate --output ~/.tauri/app.key` makes a key and prints the pubkey line, or `tsmon keys show ~/.tauri/app.key.pub` shows it if you have one; write it into plugins.updater of "+project.File+", then run init again")
 	}
 	for _, text := range pubkeys {
 		key, err := signing.ParsePublicKey(text)
 		if err != nil {
-			return mistake("write the content of the .pub file there, as `tsmon keys show FILE.pub` prints it after pubkey:",
-				"plugins.updater.pubkey in %s: %w", project.File, err)
+			return mistake(fmt.Errorf("plugins.updater.pubkey in %s: %w", project.File, err), "write the content of the .pub file there, as `tsmon keys show FILE.pub` prints it after pubkey:")
 		}
 		p.keys = append(p.keys, key)
 		p.report.KeyIDs = append(p.report.KeyIDs, key.ID())
@@ -149,17 +126,17 @@ func (p *plan) readProject() error {
 func tauriError(err error) error {
 	switch {
 	case errors.Is(err, tauri.ErrNoProject), errors.Is(err, fs.ErrNotExist):
-		return &Error{Err: err, Hint: "run init in the application's folder, or name the file with --tauri-conf"}
+		return mistake(err, "run init in the application's folder, or name the file with --tauri-conf")
 	case errors.Is(err, tauri.ErrV1):
-		return &Error{Err: err, Hint: "`tauri migrate` turns it into a Tauri 2 project"}
+		return mistake(err, "`tauri migrate` turns it into a Tauri 2 project")
 	}
-	return &Error{Err: err, Hint: "correct the file; `tauri build` reads it, too"}
+	return mistake(err, "correct the file; `tauri build` reads it, too")
 }
 
 // decide determines the storage, the address and the CI system, from flags, the existing
 // tsmon.yaml, the environment or the user's answers.
-func (p *plan) decide() error {
-	_, err := os.Lstat(p.env.ConfigFile)
+func (p *plan) decide(context.Context) error {
+	_, err := os.Lstat(p.file)
 	p.kept = err == nil
 	if !p.kept {
 		if p.Storage, err = p.answer(p.Storage, "TSMON_STORAGE", "--storage", "Storage (s3://BUCKET/PREFIX?endpoint=URL, or a directory): "); err != nil {
@@ -172,20 +149,20 @@ func (p *plan) decide() error {
 	if p.root, err = repositoryRoot(); err != nil {
 		return err
 	}
-	if p.CI == "" && p.env.Ask != nil {
-		if p.CI, err = p.env.Ask("CI workflow (github, gitlab, empty for none): "); err != nil {
+	if p.CI == "" && p.ask != nil {
+		if p.CI, err = p.ask("CI workflow (github, gitlab, empty for none): "); err != nil {
 			return err
 		}
 	}
 	if p.CI != "" && ciFiles[p.CI] == nil {
-		return mistake("", "--ci is github or gitlab, not %q", p.CI)
+		return cli.Usagef("--ci is github or gitlab, not %q", p.CI)
 	}
 	for _, target := range p.Targets {
 		if !slices.Contains(Targets(), target) {
-			return mistake("", "--targets: %q is none of %s", target, strings.Join(Targets(), ", "))
+			return cli.Usagef("--targets: %q is none of %s", target, strings.Join(Targets(), ", "))
 		}
 		if len(requiredKeys(p.project, []string{target})) == 0 {
-			return mistake("", "--targets: %s builds nothing for %s that the updater can install; see bundle.targets", p.project.File, target)
+			return cli.Usagef("--targets: %s builds nothing for %s that the updater can install; see bundle.targets", p.project.File, target)
 		}
 	}
 	return nil
@@ -193,13 +170,13 @@ func (p *plan) decide() error {
 
 // answer returns the value of a flag or, if that is empty, of a variable, or else asks for it.
 func (p *plan) answer(value, variable, flag, prompt string) (string, error) {
-	value = cmp.Or(value, p.env.Variable(variable))
+	value = cmp.Or(value, p.app.Variable(variable))
 	var err error
-	if value == "" && p.env.Ask != nil {
-		value, err = p.env.Ask(prompt)
+	if value == "" && p.ask != nil {
+		value, err = p.ask(prompt)
 	}
 	if err == nil && value == "" {
-		err = mistake("`tsmon init --help` shows examples; "+variable+" says the same", "%s is missing", flag)
+		err = mistake(fmt.Errorf("%s is missing", flag), "`tsmon init --help` shows examples; "+variable+" says the same")
 	}
 	return value, err
 }
@@ -221,9 +198,9 @@ func repositoryRoot() (string, error) {
 }
 
 // configure reads the existing tsmon.yaml, or renders and checks a new one.
-func (p *plan) configure() error {
+func (p *plan) configure(ctx context.Context) error {
 	if p.kept {
-		return p.existing()
+		return p.existing(ctx)
 	}
 	p.builds = p.Targets
 	if len(p.builds) == 0 && p.CI != "" {
@@ -249,25 +226,25 @@ func (p *plan) configure() error {
 	}
 	content, err := render("tsmon.yaml", c)
 	if err != nil {
-		return &Error{Err: err}
+		return cli.Usage(err)
 	}
-	p.config, err = p.addConfig(content)
+	p.config, err = p.add(ctx, content)
 	return err
 }
 
-// addConfig adds tsmon.yaml to the files, and returns what it says. It reports what is wrong with
-// the bucket that was chosen, if one was.
-func (p *plan) addConfig(content []byte) (*config.Config, error) {
+// add adds tsmon.yaml to the files, and returns what it says. It reports what is wrong with the
+// bucket that was chosen, if one was.
+func (p *plan) add(ctx context.Context, content []byte) (*config.Config, error) {
 	c, err := checkedConfig(content)
 	if err != nil {
-		return nil, &Error{Err: err, Hint: "check --storage and --public-url"}
+		return nil, mistake(err, "check --storage and --public-url")
 	}
 	if strings.Contains(p.Storage, "://") || strings.HasPrefix(p.Storage, "s3:") {
-		if err := p.env.CheckStorage(p.Storage); err != nil {
+		if _, err := p.app.OpenStore(ctx, p.Storage); err != nil {
 			return nil, err
 		}
 	}
-	p.files = append(p.files, File{Path: p.env.ConfigFile, Content: content})
+	p.files = append(p.files, File{Path: p.file, Content: content})
 	return c, nil
 }
 
@@ -336,7 +313,7 @@ func (p *plan) prereleaseChannel() string {
 }
 
 // workflows renders the files of the CI system.
-func (p *plan) workflows() error {
+func (p *plan) workflows(context.Context) error {
 	if p.CI == "" {
 		return nil
 	}
@@ -357,7 +334,7 @@ func (p *plan) workflows() error {
 	}
 	files, err := w.files(p.CI)
 	if err != nil {
-		return &Error{Err: err}
+		return cli.Usage(err)
 	}
 	if p.CI == gitlab {
 		files = append(files, p.gitlabMain()...)

@@ -3,6 +3,7 @@ package scaffold
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,11 +12,13 @@ import (
 	"slices"
 	"strings"
 
+	"tsmon/cmd/tsmon/cli"
 	"tsmon/cmd/tsmon/config"
+	"tsmon/store/durable"
 )
 
 // compare lists settings that keep clients from their updates, and the remaining tasks.
-func (p *plan) compare() error {
+func (p *plan) compare(context.Context) error {
 	r := p.report
 	r.Findings = append(r.Findings, p.project.Check(p.config.PublicURL, p.config.ChannelNames())...)
 	if len(p.keys) > 1 {
@@ -100,7 +103,7 @@ func (p *plan) compareTargets() {
 }
 
 // write writes all files, or none if one may not be replaced.
-func (p *plan) write() error {
+func (p *plan) write(context.Context) error {
 	var changed []File
 	var replaced []string
 	for _, f := range p.files {
@@ -130,7 +133,7 @@ func (p *plan) write() error {
 		if err := os.MkdirAll(filepath.Dir(f.Path), 0o755); err != nil {
 			return err
 		}
-		if err := p.env.Write(f.Path, f.Content); err != nil {
+		if err := durable.Replace(f.Path, 0o644, f.Content); err != nil {
 			return err
 		}
 	}
@@ -157,8 +160,8 @@ func (p *plan) consent(replaced []string) error {
 		return nil
 	}
 	names := strings.Join(replaced, ", ")
-	if p.env.Ask != nil {
-		answer, err := p.env.Ask("Replace " + names + "? [y/N] ")
+	if p.ask != nil {
+		answer, err := p.ask("Replace " + names + "? [y/N] ")
 		if err != nil {
 			return err
 		}
@@ -166,5 +169,5 @@ func (p *plan) consent(replaced []string) error {
 			return nil
 		}
 	}
-	return &Error{Err: fmt.Errorf("%s would be replaced; nothing was written", names), Hint: "--dry-run shows the new content, --force replaces", Refused: true}
+	return cli.WithHint(cli.Refuse(fmt.Errorf("%s would be replaced; nothing was written", names)), "--dry-run shows the new content, --force replaces")
 }

@@ -3,9 +3,6 @@
 package setup
 
 import (
-	"cmp"
-	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -14,13 +11,11 @@ import (
 
 	"tsmon/cmd/tsmon/cli"
 	"tsmon/cmd/tsmon/scaffold"
-	"tsmon/store/durable"
 )
 
 // InitCommand returns `tsmon init`.
 func InitCommand(app *cli.App) *cobra.Command {
 	var o scaffold.Options
-	var yes bool
 	cmd := &cobra.Command{
 		Use:   "init --storage S --public-url URL [--ci github|gitlab]",
 		Short: "Write tsmon.yaml and a CI workflow for a Tauri project",
@@ -45,9 +40,9 @@ the file to have all of it written again.`,
   tsmon init --storage ./releases --public-url https://updates.example.com/updates --yes`,
 		Args: cli.Args(0, 0, "no arguments; --tauri-conf names the project"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			report, err := scaffold.Init(initEnv(cmd.Context(), app, yes), o)
+			report, err := scaffold.Init(cmd.Context(), app, o)
 			if err != nil {
-				return initError(err)
+				return err
 			}
 			app.Warn(report.Warnings)
 			return app.Print(report, func(w io.Writer) { printInit(w, report) })
@@ -58,43 +53,10 @@ the file to have all of it written again.`,
 	cmd.Flags().StringVar(&o.PublicURL, "public-url", "", "`URL` where clients find the root of the storage")
 	cmd.Flags().StringVar(&o.CI, "ci", "", "write a workflow for `github` or gitlab")
 	cmd.Flags().StringSliceVar(&o.Targets, "targets", nil, "`TARGET`s to build and to require, comma-separated (default: none is required)")
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "ask nothing, take the defaults; replace no file")
+	cmd.Flags().BoolVarP(&o.Yes, "yes", "y", false, "ask nothing, take the defaults; replace no file")
 	cmd.Flags().BoolVar(&o.Force, "force", false, "replace existing files")
 	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "print the files, write nothing")
 	return cmd
-}
-
-// initEnv joins init to the process: its environment, its terminal and its files.
-func initEnv(ctx context.Context, app *cli.App, yes bool) scaffold.Env {
-	env := scaffold.Env{
-		Variable:   app.Variable,
-		ConfigFile: cmp.Or(app.ConfigPath, app.Variable("TSMON_CONFIG"), "tsmon.yaml"),
-		CheckStorage: func(storage string) error {
-			_, err := app.OpenStore(ctx, storage)
-			return err
-		},
-		Write: func(path string, content []byte) error { return durable.Replace(path, 0o644, content) },
-	}
-	if cli.IsTerminal(app.Stdin) && !yes {
-		env.Ask = func(prompt string) (string, error) { return cli.Ask(ctx, app.Stdin, app.Stderr, prompt) }
-	}
-	return env
-}
-
-// initError gives an error of init its exit code and its hint.
-func initError(err error) error {
-	mistake, ok := errors.AsType[*scaffold.Error](err)
-	if !ok {
-		return err
-	}
-	coded := cli.Usage(err)
-	if mistake.Refused {
-		coded = cli.Refuse(err)
-	}
-	if mistake.Hint == "" {
-		return coded
-	}
-	return cli.WithHint(coded, mistake.Hint)
 }
 
 // printInit writes a report for people.
