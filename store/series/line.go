@@ -100,11 +100,7 @@ func Lines(r io.Reader, unit time.Duration, now time.Time) iter.Seq2[Sample, err
 	return func(yield func(Sample, error) bool) {
 		lines := newSplitter(r)
 		p := &lineParser{unit: unit, now: now, heads: map[string]head{}, names: map[string]string{}}
-		for {
-			line, err := lines.next()
-			if errors.Is(err, io.EOF) {
-				return
-			}
+		for line, err := lines.next(); !errors.Is(err, io.EOF); line, err = lines.next() {
 			var s Sample
 			if err == nil {
 				s, err = p.parse(line)
