@@ -3,7 +3,6 @@ package config
 import (
 	"encoding/base64"
 	"errors"
-	"fmt"
 	"maps"
 	"net/url"
 	"regexp"
@@ -13,31 +12,28 @@ import (
 )
 
 func (c *Config) check() (found Mistakes) {
+	const redirect = "server.updates.redirect"
+	u := c.Server.Updates
 	found = append(found, c.checkOperators()...)
 	if err := CheckProject(c.Project); c.Project != "" && err != nil {
 		found = append(found, Mistake{Setting: "project", Text: err.Error()})
 	}
-	if u, err := url.Parse(c.PublicURL); err != nil || c.PublicURL != "" && !isAddress(c.PublicURL) {
+	if public, err := url.Parse(c.PublicURL); err != nil || c.PublicURL != "" && !isAddress(c.PublicURL) {
 		found = append(found, wrong("public_url", "is not an absolute http(s) address"))
 	} else {
-		found.unless(u.User == nil && u.RawQuery == "" && u.Fragment == "", "public_url", "must have no user, query or fragment")
+		found.unless(public.User == nil && public.RawQuery == "" && public.Fragment == "", "public_url", "must have no user, query or fragment")
 	}
-	found = append(found, c.checkRedirect()...)
-	found = append(found, checkRecords(string(c.Server.Records))...)
+	found.unless(u.Redirect == "" || u.Redirect == RedirectPublic || u.Redirect == RedirectPresigned, redirect, "must be public (or true), presigned or false (TSMON_UPDATES_REDIRECT)")
+	found.unless(u.Redirect != RedirectPublic || c.PublicURL != "", redirect, "needs public_url, where bundles are (TSMON_UPDATES_REDIRECT and TSMON_PUBLIC_URL)")
+	found.unless(u.Redirect != RedirectPresigned || strings.HasPrefix(c.Storage, "s3:"), redirect, "is presigned, which needs a storage like s3://BUCKET/PREFIX (TSMON_UPDATES_REDIRECT and TSMON_STORAGE)")
+	found.unless(u.Redirect == RedirectPresigned || u.PresignEndpoint == "", "server.updates.presign_endpoint", "needs redirect: presigned (TSMON_UPDATES_PRESIGN_ENDPOINT and TSMON_UPDATES_REDIRECT)")
+	found.unless(isRecords(string(c.Server.Records)), "server.records", "is neither a file path nor a URL like postgres://USER:PASSWORD@HOST/DATABASE")
 	found = append(found, c.Server.check()...)
 	for _, name := range slices.Sorted(maps.Keys(c.Channels)) {
-		follows := c.Channels[name].Follows
-		if follows == "" {
-			continue
-		}
-		m := Mistake{Setting: "channels." + name + ".follows", Text: fmt.Sprintf("channels.%s follows %s, which ", name, follows)}
-		if leader, ok := c.Channels[follows]; !ok {
-			m.Text += "is not configured"
-			found = append(found, m)
-		} else if leader.Follows != "" {
-			m.Text += "itself follows another"
-			found = append(found, m)
-		}
+		setting, follows := "channels."+name+".follows", c.Channels[name].Follows
+		leader, ok := c.Channels[follows]
+		found.unless(ok || follows == "", setting, "names %s, which is not configured", follows)
+		found.unless(leader.Follows == "", setting, "names %s, which itself follows another", follows)
 	}
 	return found
 }
@@ -52,44 +48,16 @@ func CheckProject(name string) error {
 	return errors.New("project must be a name like com.example.app: at most 100 letters, digits, dots, hyphens and underscores")
 }
 
-func (c *Config) checkRedirect() Mistakes {
-	u := c.Server.Updates
-	const redirect, endpoint = "server.updates.redirect", "server.updates.presign_endpoint"
-	switch {
-	case u.Redirect != "" && u.Redirect != RedirectPublic && u.Redirect != RedirectPresigned:
-		return Mistakes{wrong(redirect, "must be public (or true), presigned or false (TSMON_UPDATES_REDIRECT)")}
-	case u.Redirect == RedirectPublic && c.PublicURL == "":
-		return Mistakes{wrong(redirect, "needs public_url, where bundles are (TSMON_UPDATES_REDIRECT and TSMON_PUBLIC_URL)")}
-	case u.Redirect == RedirectPresigned && !strings.HasPrefix(c.Storage, "s3:"):
-		return Mistakes{{Setting: redirect, Text: redirect + ": presigned needs a storage like s3://BUCKET/PREFIX (TSMON_UPDATES_REDIRECT and TSMON_STORAGE)"}}
-	case u.Redirect != RedirectPresigned && u.PresignEndpoint != "":
-		return Mistakes{wrong(endpoint, "needs redirect: presigned (TSMON_UPDATES_PRESIGN_ENDPOINT and TSMON_UPDATES_REDIRECT)")}
-	}
-	return nil
-}
-
-// Minimum lengths in bytes: of a secret, and of each of Server.Secrets.
+// Bounds of the settings of Server.
 const (
-	minSecret      = 16
-	minOuterSecret = 32
-)
-
-// Bounds of Updates.Clients. With fewer clients estimates are poor; more slow the guard down.
-const (
-	minClients = 1_000
-	maxClients = 10_000_000
-)
-
-// maxDrain bounds Drain and DrainDownloads.
-const maxDrain = time.Hour
-
-// maxDays bounds AuditDays and Upload.Days.
-const maxDays = 36_500
-
-// Bounds of Refresh. Asking the store more often gains nothing.
-const (
-	minRefresh = 10 * time.Millisecond
-	maxRefresh = time.Minute
+	minSecret      = 16         // bytes of a secret
+	minOuterSecret = 32         // bytes of each of Secrets
+	minClients     = 1_000      // with fewer, estimates are poor
+	maxClients     = 10_000_000 // more slow the guard down
+	maxDays        = 36_500
+	maxDrain       = time.Hour
+	minRefresh     = 10 * time.Millisecond // asking the store more often gains nothing
+	maxRefresh     = time.Minute
 )
 
 // HasSecret reports whether the keys of access tokens and the secrets of clients are stored in
@@ -143,15 +111,11 @@ func isAddress(text string) bool {
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
 }
 
-// checkRecords refuses a mistyped URL, which would be taken for a path and shown with its
-// password in errors.
-func checkRecords(records string) Mistakes {
-	scheme, _, isURL := strings.Cut(records, "://")
-	switch {
-	case isURL && (scheme == "postgres" || scheme == "postgresql"):
-		return nil
-	case isURL, strings.Contains(records, "postgres:"), strings.Contains(records, "postgresql:"), strings.Contains(records, "password="):
-		return Mistakes{wrong("server.records", "is neither a file path nor a URL like postgres://USER:PASSWORD@HOST/DATABASE")}
+// isRecords reports whether a text is a URL of PostgreSQL or a path. A mistyped URL would be taken
+// for a path and shown with its password in errors.
+func isRecords(text string) bool {
+	if scheme, _, isURL := strings.Cut(text, "://"); isURL {
+		return scheme == "postgres" || scheme == "postgresql"
 	}
-	return nil
+	return !strings.Contains(text, "postgres:") && !strings.Contains(text, "postgresql:") && !strings.Contains(text, "password=")
 }

@@ -310,23 +310,22 @@ func Load(path string, environ []string) (*Config, error) {
 
 // Inspect is like Load, and also returns the sources of settings. It reads as much as it can.
 func Inspect(path string, environ []string) *Inspection {
-	i := &Inspection{Config: &Config{}, sources: sources{vars: env.ToMap(environ)}}
-	c, s := i.Config, &i.sources
+	i := &Inspection{Config: &Config{}, vars: env.ToMap(environ)}
+	c := i.Config
 	c.Server.Drain, c.Server.DrainDownloads, c.Server.AuditDays = DefaultDrain, DefaultDownloads, DefaultAuditDays // 0 is a valid value for these
-	data, err := s.open(cmp.Or(path, s.vars["TSMON_CONFIG"]))
-	i.File = s.file
+	data, err := i.open(cmp.Or(path, i.vars["TSMON_CONFIG"]))
 	if err != nil {
-		i.Mistakes = Mistakes{{File: s.file, Text: err.Error()}}
+		i.Mistakes = Mistakes{{File: i.File, Text: err.Error()}}
 	} else {
-		i.Mistakes = s.decode(data, c)
+		i.Mistakes = i.decode(data)
 	}
-	if err := env.ParseWithOptions(c, env.Options{Environment: s.vars}); err != nil {
+	if err := env.ParseWithOptions(c, env.Options{Environment: i.vars}); err != nil {
 		i.Mistakes = append(i.Mistakes, explainEnvironment(err)...)
 	}
-	if password, set := s.vars["TAURI_SIGNING_PRIVATE_KEY_PASSWORD"]; set {
+	if password, set := i.vars["TAURI_SIGNING_PRIVATE_KEY_PASSWORD"]; set {
 		c.Signing.KeyPassword = (*Secret)(&password)
 	}
-	if err := c.fill(s.vars); err != nil {
+	if err := c.fill(i.vars); err != nil {
 		i.Mistakes = append(i.Mistakes, Mistake{Setting: "TSMON_DATA", Text: err.Error()})
 		return i
 	}

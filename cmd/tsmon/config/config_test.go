@@ -84,7 +84,7 @@ func TestMistakesNameTheirPlace(t *testing.T) {
 		"file address":      {"public_url: file:///srv\n", "public_url is not an absolute http(s) address"},
 		"secret in address": {"public_url: https://u:p@example.com\n", "must have no user"},
 		"query":             {"public_url: https://example.com?a=b\n", "must have no user, query"},
-		"follows nobody":    {"channels:\n  beta: {follows: stable}\n", "follows stable, which is not configured"},
+		"follows nobody":    {"channels:\n  beta: {follows: stable}\n", "channels.beta.follows names stable, which is not configured"},
 		"follows itself":    {"channels:\n  beta: {follows: beta}\n", "which itself follows another"},
 		"circle":            {"channels:\n  a: {follows: b}\n  b: {follows: a}\n", "which itself follows another"},
 		"other database":    {"server: {records: 'mysql://u:hush@h/d'}\n", "server.records is neither"},
@@ -107,8 +107,8 @@ func TestMistakesNameTheirPlace(t *testing.T) {
 		"public nowhere":    {"server: {updates: {redirect: public}}\n", "server.updates.redirect needs public_url"},
 		"redirect of what":  {"server: {updates: {redirect: hush}}\n", "server.updates.redirect must be public (or true), presigned or false"},
 		"redirects":         {"server: {updates: {redirect: [public]}}\n", "line 1: a list is not a text"},
-		"presigned folder":  {"storage: objects\nserver: {updates: {redirect: presigned}}\n", "presigned needs a storage like s3://"},
-		"presigned default": {"server: {updates: {redirect: presigned}}\n", "presigned needs a storage like s3://"},
+		"presigned folder":  {"storage: objects\nserver: {updates: {redirect: presigned}}\n", "redirect is presigned, which needs a storage like s3://"},
+		"presigned default": {"server: {updates: {redirect: presigned}}\n", "redirect is presigned, which needs a storage like s3://"},
 		"endpoint unused":   {"storage: s3://b\nserver: {updates: {presign_endpoint: 'https://u:hush@h'}}\n", "presign_endpoint needs redirect: presigned"},
 		"endpoint public":   {"storage: s3://b\npublic_url: https://h\nserver: {updates: {redirect: public, presign_endpoint: 'https://h'}}\n", "presign_endpoint needs redirect: presigned"},
 		"token with space":  {"server: {updates: {token: 'hush hush'}}\n", "server.updates.token has a character"},
@@ -281,14 +281,14 @@ func FuzzFile(f *testing.F) {
 	f.Add("storage: x\nchannels: {stable: {targets: [a]}}\n")
 	f.Add("&a [*a]")
 	f.Fuzz(func(t *testing.T, content string) {
-		c, s := &Config{}, sources{}
-		found := append(s.decode([]byte(content), c), c.check()...)
+		i := &Inspection{Config: &Config{}}
+		found := append(i.decode([]byte(content)), i.Config.check()...)
 		for _, m := range found {
-			if s.locate(m).Error() == "" {
+			if i.locate(m).Error() == "" {
 				t.Error("a mistake without a text")
 			}
 		}
-		(&Inspection{Config: c, sources: s}).Settings()
+		i.Settings()
 	})
 }
 

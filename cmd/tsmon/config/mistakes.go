@@ -24,16 +24,14 @@ type Mistake struct {
 }
 
 // Where returns FILE:LINE or the variable.
-func (m Mistake) Where() string { return where(m.File, m.Line, m.Variable) }
-
-func where(file string, line int, variable string) string {
+func (m Mistake) Where() string {
 	switch {
-	case variable != "":
-		return variable
-	case line > 0:
-		return fmt.Sprintf("%s:%d", file, line)
+	case m.Variable != "":
+		return m.Variable
+	case m.Line > 0:
+		return fmt.Sprintf("%s:%d", m.File, m.Line)
 	}
-	return file
+	return m.File
 }
 
 func (m Mistake) Error() string {

@@ -3,6 +3,7 @@ package config
 import (
 	"cmp"
 	"net"
+	"net/netip"
 	"net/url"
 )
 
@@ -16,11 +17,17 @@ func ServeCommand(publicURL, listen string) string {
 		return plain
 	}
 	host, port := u.Hostname(), cmp.Or(u.Port(), "80")
-	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+	if !IsLoopback(host) {
 		return plain
 	}
 	if _, own, err := net.SplitHostPort(cmp.Or(listen, DefaultListen)); err == nil && own == port {
 		return plain
 	}
 	return plain + " --listen " + net.JoinHostPort(host, port)
+}
+
+// IsLoopback reports whether a host, which has no port, is localhost or a loopback address.
+func IsLoopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()
 }

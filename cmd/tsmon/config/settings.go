@@ -24,24 +24,28 @@ const fileName = "tsmon.yaml"
 // maxFile bounds the configuration file, in bytes.
 const maxFile = 1 << 20
 
-// sources are where settings come from.
-type sources struct {
-	file string     // empty if there is none
-	root *yaml.Node // of the file, nil if it can't be parsed
-	vars map[string]string
+// Inspection is a configuration with the sources of its values.
+type Inspection struct {
+	// Config is what could be read, even if there are mistakes.
+	Config   *Config
+	File     string // empty if there is none
+	Mistakes Mistakes
+
+	root *yaml.Node        // of File, nil if it can't be parsed
+	vars map[string]string // the environment
 }
 
 // open reads the file, the default one only if it exists.
-func (s *sources) open(path string) ([]byte, error) {
+func (i *Inspection) open(path string) ([]byte, error) {
 	named := path != ""
 	if !named {
 		path = fileName
 	}
-	file, err := os.Open(path)
+	file, err := os.Open(path) //nolint:gosec // the user names it
 	if errors.Is(err, fs.ErrNotExist) && !named {
 		return nil, nil
 	}
-	s.file = path
+	i.File = path
 	if err != nil {
 		return nil, errors.Unwrap(err) // the mistake names the file
 	}
@@ -53,24 +57,24 @@ func (s *sources) open(path string) ([]byte, error) {
 	return data, err
 }
 
-func (s *sources) decode(data []byte, c *Config) (found Mistakes) {
+func (i *Inspection) decode(data []byte) (found Mistakes) {
 	var root yaml.Node
 	if yaml.Unmarshal(data, &root) == nil && len(root.Content) > 0 {
-		s.root = root.Content[0]
+		i.root = root.Content[0]
 	}
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	dec.KnownFields(true)
-	if err := dec.Decode(c); err != nil && !errors.Is(err, io.EOF) { // EOF: an empty file
-		found = explainYAML(s.file, err)
+	if err := dec.Decode(i.Config); err != nil && !errors.Is(err, io.EOF) { // EOF: an empty file
+		found = explainYAML(i.File, err)
 	}
-	c.resolve(filepath.Dir(s.file))
+	i.Config.resolve(filepath.Dir(i.File))
 	return found
 }
 
 // find returns a setting's node in the file and its line. If the file does not set it, node is nil
 // and the line is that of the nearest parent, 0 if there is none.
-func (s *sources) find(setting string) (node *yaml.Node, line int) {
-	node = s.root
+func (i *Inspection) find(setting string) (node *yaml.Node, line int) {
+	node = i.root
 	for name := range strings.SplitSeq(setting, ".") {
 		next, at := member(node, name)
 		if next == nil {
@@ -103,16 +107,16 @@ func member(node *yaml.Node, name string) (*yaml.Node, int) {
 }
 
 // locate adds to a mistake where its setting was read from.
-func (s *sources) locate(m Mistake) Mistake {
+func (i *Inspection) locate(m Mistake) Mistake {
 	name := m.Setting
 	if list, index := lastName(name); strings.Trim(index, "0123456789") == "" {
 		name = list
 	}
-	if variable := variables()[name]; s.vars[variable] != "" {
+	if variable := variables()[name]; i.vars[variable] != "" {
 		m.Variable = variable
 	} else {
-		m.File = s.file
-		_, m.Line = s.find(m.Setting)
+		m.File = i.File
+		_, m.Line = i.find(m.Setting)
 	}
 	return m
 }
@@ -133,20 +137,10 @@ func variables() map[string]string {
 	return names
 }
 
-// Inspection is a configuration with the sources of its values.
-type Inspection struct {
-	// Config is what could be read, even if there are mistakes.
-	Config   *Config
-	File     string // empty if there is none
-	Mistakes Mistakes
-
-	sources sources
-}
-
 // Add adds mistakes found by the packages that use the configuration.
 func (i *Inspection) Add(found Mistakes) {
 	for _, m := range found {
-		i.Mistakes = append(i.Mistakes, i.sources.locate(m))
+		i.Mistakes = append(i.Mistakes, i.locate(m))
 	}
 }
 
@@ -155,7 +149,7 @@ func (i *Inspection) Add(found Mistakes) {
 func (i *Inspection) Mistyped() map[string]string {
 	known := append(slices.Sorted(maps.Values(variables())), "TSMON_CONFIG")
 	found := map[string]string{}
-	for name := range i.sources.vars {
+	for name := range i.vars {
 		if !strings.HasPrefix(name, "TSMON") || slices.Contains(known, name) {
 			continue
 		}
@@ -191,15 +185,15 @@ func (i *Inspection) Settings() (all []Setting) {
 	leaves(reflect.ValueOf(*i.Config), "", func(path string, v reflect.Value) {
 		s := Setting{Name: path, Value: text(path, v), Source: FromDefault}
 		variable := names[path]
-		node, line := i.sources.find(path)
+		node, line := i.find(path)
 		above, _ := lastName(path)
-		if parent, at := i.sources.find(above); node == nil && !v.IsZero() && parent != nil && parent.Kind == yaml.ScalarNode {
+		if parent, at := i.find(above); node == nil && !v.IsZero() && parent != nil && parent.Kind == yaml.ScalarNode {
 			node, line = parent, at // such as ann: ssh-ed25519 AAAA…
 		}
-		if i.sources.vars[variable] != "" {
+		if i.vars[variable] != "" {
 			s.Source, s.Where = FromEnvironment, variable
 		} else if node != nil {
-			s.Source, s.Where = FromFile, where(i.File, line, "")
+			s.Source, s.Where = FromFile, Mistake{File: i.File, Line: line}.Where()
 		}
 		if path != "" && (!v.IsZero() || s.Source != FromDefault) {
 			all = append(all, s)
@@ -210,17 +204,12 @@ func (i *Inspection) Settings() (all []Setting) {
 
 // Changed returns the names of the settings that differ between two configurations, in
 // order.
-func Changed(a, b *Config) (names []string) {
+func Changed(a, b *Config) []string {
 	before, after := values(a), values(b)
 	all := maps.Clone(before)
 	maps.Copy(all, after)
-	for path := range all {
-		if !reflect.DeepEqual(before[path], after[path]) {
-			names = append(names, path)
-		}
-	}
-	slices.Sort(names)
-	return names
+	maps.DeleteFunc(all, func(path string, _ any) bool { return reflect.DeepEqual(before[path], after[path]) })
+	return slices.Sorted(maps.Keys(all))
 }
 
 // values returns the value of each setting.

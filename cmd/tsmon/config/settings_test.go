@@ -39,7 +39,7 @@ server:
 		":3 public_url is not an absolute http(s) address",
 		":11 server.tls needs both cert and key (TSMON_TLS_CERT and TSMON_TLS_KEY)",
 		"TSMON_REFRESH server.refresh is not between 10ms and 1m0s (TSMON_REFRESH)",
-		":9 channels.beta follows sable, which is not configured",
+		":9 channels.beta.follows names sable, which is not configured",
 	}
 	for _, line := range want {
 		if !strings.Contains(strings.Join(got, "\n")+"\n", line+"\n") {

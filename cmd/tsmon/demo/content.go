@@ -4,6 +4,7 @@ import (
 	"embed"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"tsmon/store/record"
 )
@@ -40,12 +41,8 @@ func Content(user, profile int64) record.Content {
 		c.Permissions = append(c.Permissions, record.Permission{
 			ID: menu.ID, Menu: menu.ID, User: &user, Status: true,
 		}, record.Permission{
-			ID: 100 + menu.ID, Menu: menu.ID, Profile: &profile, Status: !changes(menu.ID),
+			ID: 100 + menu.ID, Menu: menu.ID, Profile: &profile, Status: !slices.Contains([]int64{SaveMenu, PublishMenu, adminMenu}, menu.ID),
 		})
 	}
 	return c
-}
-
-func changes(menu int64) bool {
-	return menu == SaveMenu || menu == PublishMenu || menu == adminMenu
 }

@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"tsmon/api/fleet"
 	"tsmon/cmd/tsmon/cli"
-	"tsmon/cmd/tsmon/config"
 	"tsmon/cmd/tsmon/showing"
 	"tsmon/store/record"
 )
@@ -62,24 +60,9 @@ func runAdoption(ctx context.Context, app *cli.App, channel string) error {
 	if err != nil {
 		return err
 	}
-	if err := readAdoptionSeries(ctx, c, result, now); err != nil {
+	err = cli.WithSeries(ctx, c, func(store cli.SeriesStore) error { return result.ReadSeries(ctx, store, now) })
+	if err != nil && !errors.Is(err, cli.ErrNoSeries) { // there may be none yet
 		app.Warn([]string{fmt.Sprintf("the time series can't be read: %v", err)})
 	}
 	return app.Print(result, func(w io.Writer) { drawAdoption(w, result) })
-}
-
-// readAdoptionSeries reads the time series, if there are any yet.
-func readAdoptionSeries(ctx context.Context, c *config.Config, result *fleet.Adoption, now time.Time) error {
-	err := cli.CheckFile(cli.SeriesFile(c), cli.ErrNoSeries)
-	if errors.Is(err, cli.ErrNoSeries) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	store, err := cli.OpenSeries(ctx, c)
-	if err != nil {
-		return err
-	}
-	return cli.ExplainSeries(errors.Join(result.ReadSeries(ctx, store, now), store.Close()))
 }

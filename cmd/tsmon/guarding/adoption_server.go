@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"strings"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"tsmon/api/fleet"
 	"tsmon/channels"
 	"tsmon/cmd/tsmon/cli"
+	"tsmon/cmd/tsmon/config"
 )
 
 const (
@@ -56,16 +56,11 @@ func adoptionAddress(server, channel string) (string, error) {
 	switch {
 	case err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Scheme != "http" && u.Scheme != "https":
 		return "", cli.WithHint(cli.Usagef("--server is not the address of a server"), "write --server https://releases.example.com")
-	case u.Scheme == "http" && !isLoopback(u.Hostname()):
+	case u.Scheme == "http" && !config.IsLoopback(u.Hostname()):
 		return "", cli.WithHint(cli.Usagef("--server %s would get the key without TLS", server), "write https://, or ask on the machine of the server, by http://127.0.0.1:8080")
 	}
 	base := strings.TrimSuffix(strings.TrimRight(u.String(), "/"), "/updates")
 	return base + "/updates/" + channel + "/adoption", nil
-}
-
-func isLoopback(host string) bool {
-	ip, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
 // askAdoption fetches an adoption. It follows no redirects, so that the key is sent nowhere
@@ -111,8 +106,7 @@ func askAdoption(ctx context.Context, address, key, channel string) (*fleet.Adop
 const mendAnswer = "check that --server is the address of a tsmon serve; its log says why it failed"
 
 func unanswered(err error) error {
-	var network net.Error
-	if errors.Is(err, context.DeadlineExceeded) || errors.As(err, &network) && network.Timeout() {
+	if network, ok := errors.AsType[net.Error](err); ok && network.Timeout() {
 		err = fmt.Errorf("no answer within %s: %w", adoptionTime, err)
 	}
 	return cli.WithHint(err, "check --server, the server there and the network")

@@ -137,13 +137,11 @@ func waits(ctx context.Context, app *cli.App, c *config.Config, p *release.Publi
 		return "", err
 	}
 	opinion, err := app.Judge(ctx, c, log)
-	switch {
-	case errors.Is(err, cli.ErrNoRecords):
+	if errors.Is(err, cli.ErrNoRecords) {
 		return "", nil
-	case err != nil:
+	}
+	if err != nil || opinion.Decision == verdict.Continue {
 		return "", err
-	case opinion.Decision == verdict.Continue:
-		return "", nil
 	}
 	return opinion.Why, nil
 }

@@ -33,12 +33,10 @@ func channelFlag(cmd *cobra.Command, channel *string) {
 }
 
 type verifyFlags struct {
-	noProbe bool
-	from    channels.Position
-	accept  bool
-	dryRun  bool
-	file    string
-	wait    Wait
+	moveFlags
+	from   channels.Position
+	accept bool
+	file   string
 }
 
 func channelVerifyCommand(app *cli.App) *cobra.Command {
@@ -123,7 +121,7 @@ func runChannelVerify(ctx context.Context, app *cli.App, channel string, f verif
 		return cli.Usagef("--accept is about a store, not a --file")
 	}
 	if f.accept {
-		return runAccept(ctx, app, channel, f.from, moveFlags{noProbe: f.noProbe, dryRun: f.dryRun, wait: f.wait})
+		return runAccept(ctx, app, channel, f.from, f.moveFlags)
 	}
 	if f.file != "" {
 		return verifyFile(ctx, app, channel, f.file, f.from)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"tsmon/cmd/tsmon/cli"
 	"tsmon/cmd/tsmon/showing"
 	"tsmon/release"
 	"tsmon/release/approval"
@@ -91,12 +92,8 @@ func renderedText(keys []string) string {
 			names = append(names, path.Base(key))
 		}
 	}
-	switch rings {
-	case 0:
-	case 1:
-		names = append(names, "1 ring")
-	default:
-		names = append(names, fmt.Sprintf("%d rings", rings))
+	if rings > 0 {
+		names = append(names, cli.Count(rings, "ring", "rings"))
 	}
 	return strings.Join(names, " and ")
 }

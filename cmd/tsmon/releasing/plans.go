@@ -247,7 +247,7 @@ func planMakeCommand(app *cli.App, apply bool, cmd *cobra.Command) *cobra.Comman
 			hash := strings.Join(args, "")
 			if hash == "" && !apply {
 				var err error
-				if hash, err = askToSign(cmd.Context(), app, p, channel, f.verbose); err != nil {
+				if hash, err = askToSign(cmd.Context(), app, p, channel); err != nil {
 					return nil, err
 				}
 			}
@@ -266,7 +266,7 @@ func planMakeCommand(app *cli.App, apply bool, cmd *cobra.Command) *cobra.Comman
 
 // askToSign shows the only plan of a channel, and returns its hash after confirmation at the
 // terminal.
-func askToSign(ctx context.Context, app *cli.App, p *release.Publisher, channel string, verbose bool) (string, error) {
+func askToSign(ctx context.Context, app *cli.App, p *release.Publisher, channel string) (string, error) {
 	if !cli.IsTerminal(app.Stdin) {
 		if _, err := p.Plans().Find(ctx, channel, ""); errors.Is(err, approval.ErrNoPlan) {
 			return "", err
@@ -277,7 +277,7 @@ func askToSign(ctx context.Context, app *cli.App, p *release.Publisher, channel 
 	if err != nil {
 		return "", err
 	}
-	printWaiting(app.Stderr, w, p.Policies, verbose)
+	printWaiting(app.Stderr, w, p.Policies, false)
 	answer, err := cli.Ask(ctx, app.Stdin, app.Stderr, "\nSign this plan? [y/N] ")
 	if err == nil && !slices.Contains([]string{"y", "yes"}, strings.ToLower(answer)) {
 		err = cli.WithHint(cli.Refuse(errors.New("the plan was not signed")), "answer yes to sign it; `tsmon plan show "+w.Name()+" --channel "+channel+"` shows the plan again")

@@ -225,13 +225,10 @@ bundles in the store are verified, and the same checks apply as for a publish.`,
   tsmon release promote --from beta --to stable 1.4.0 --dry-run`,
 		Args: cli.Args(0, 1, "at most one VERSION"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o := release.PromoteOptions{Options: f.options(to), From: from}
+			o := release.PromoteOptions{Options: f.options(to), From: from, Version: strings.Join(args, "")}
 			var err error
 			if o.Rollout, err = share.rollout(); err != nil {
 				return err
-			}
-			if len(args) == 1 {
-				o.Version = args[0]
 			}
 			return f.move(cmd.Context(), app, func(_ *config.Config, p *release.Publisher) (*release.Plan, error) {
 				return p.Promote(cmd.Context(), o)

@@ -1,6 +1,7 @@
 package releasing
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -83,9 +84,7 @@ and clients that send no ID get the release at 100 %.`,
 				return err
 			}
 			o := f.options(args[0])
-			if o.Rollout = rollout; rollout == nil {
-				o.Rollout = &channels.Rollout{Steps: []int{100}}
-			}
+			o.Rollout = cmp.Or(rollout, &channels.Rollout{Steps: []int{100}})
 			return f.move(cmd.Context(), app, func(_ *config.Config, p *release.Publisher) (*release.Plan, error) {
 				return p.Rollout(cmd.Context(), o)
 			})

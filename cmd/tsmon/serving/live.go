@@ -181,9 +181,6 @@ func (l *live) tryReload(ctx context.Context) (changed, restart []string, err er
 	if err != nil {
 		return nil, nil, err
 	}
-	if l.options.listen != "" {
-		c.Server.Listen = l.options.listen
-	}
 	if err := CheckServer(c.Server); err != nil {
 		return nil, nil, err
 	}

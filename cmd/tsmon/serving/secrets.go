@@ -25,8 +25,6 @@ type Secrets struct {
 	AccessKey  string `json:"accesskey"`
 	SecretKey  string `json:"secretkey"`
 	WriteToken string `json:"write_token"` // of /api/v2/write; empty where the series are in InfluxDB
-
-	missing bool // the records that contain them could not be reached
 }
 
 // Names of the secrets in the vault.
@@ -64,7 +62,7 @@ func openSecrets(ctx context.Context, c *config.Config, records record.Store, lo
 	set, err = clientSecrets(ctx, c, shared)
 	if errors.Is(err, record.ErrUnavailable) {
 		log.Warn("until the records can be reached nothing can be uploaded or written", "error", err)
-		set.missing, err = true, nil
+		err = nil
 	}
 	return keys, set, err
 }

@@ -211,7 +211,7 @@ func rotateKey(ctx context.Context, c *config.Config) (kid string, err error) {
 	return kid, err
 }
 
-// dataFlag adds the flag for loadWith.
+// dataFlag adds --data, for loadWith.
 func dataFlag(cmd *cobra.Command, data *string) {
 	cmd.Flags().StringVar(data, "data", "", "data `FOLDER`, for everything that has no other location (default TSMON_DATA)")
 }
@@ -235,12 +235,12 @@ func runServe(ctx context.Context, app *cli.App, o serveOptions) error {
 	case o.only == api.Updates && o.demo:
 		return cli.Usagef("--demo and --only updates can't be combined: the demo is of the monitoring side")
 	}
+	if o.listen != "" { // for reloads, too
+		app.Environ = append(app.Environ, "TSMON_LISTEN="+o.listen)
+	}
 	c, err := loadWith(app, o.data)
 	if err != nil {
 		return err
-	}
-	if o.listen != "" {
-		c.Server.Listen = o.listen
 	}
 	if err := CheckServer(c.Server); err != nil {
 		return err
@@ -412,9 +412,5 @@ func CheckServer(s config.Server) error {
 // isLocal reports whether only this machine can reach an address.
 func isLocal(address string) (bool, error) {
 	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return false, err
-	}
-	ip, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && ip.IsLoopback(), nil
+	return err == nil && config.IsLoopback(host), err
 }

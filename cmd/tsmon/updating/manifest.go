@@ -196,19 +196,15 @@ func validateBundles(ctx context.Context, app *cli.App, prober *updater.Prober, 
 		}
 		place := "platforms." + key + ".url"
 		line, column := doc.At(place)
-		trust := cli.ExitCode(err) == cli.ExitTrust
+		trust, mend := cli.ExitCode(err) == cli.ExitTrust, "put the bundle where the address points"
+		if trust || errors.Is(err, updater.ErrDenied) {
+			mend = cli.HintFor(hintAccess(err))
+		}
 		problems = append(problems, manifest.Problem{Place: place, Line: line, Column: column, Problem: err.Error(),
-			Mend: mendDownload(err, trust), Trust: trust, Err: err})
+			Mend: mend, Trust: trust, Err: err})
 		return ctx.Err()
 	})
 	return problems, err
-}
-
-func mendDownload(err error, trust bool) string {
-	if trust || errors.Is(err, updater.ErrDenied) {
-		return cli.HintFor(hintAccess(err))
-	}
-	return "put the bundle where the address points"
 }
 
 // unbound returns a warning for each signature that strict applications refuse.

@@ -218,26 +218,20 @@ func check(ctx context.Context, app *cli.App, f updateFlags) (*updater.Updater, 
 		}
 		return u, result, err
 	}
-	if result.Offer != nil && len(u.Keys) > 0 {
-		if _, err := result.Offer.Verifier(u.Keys, u.RequireVersion); err != nil {
+	offer := result.Offer
+	if offer == nil {
+		return u, result, nil
+	}
+	if len(u.Keys) > 0 {
+		if _, err := offer.Verifier(u.Keys, u.RequireVersion); err != nil {
 			return nil, nil, err
 		}
 	}
-	return u, result, suits(app, u.Client, result.Offer)
-}
-
-// suits returns an error if the application could not install an offer. It warns if the offer
-// would be installed beside the application.
-func suits(app *cli.App, c manifest.Client, offer *manifest.Offer) error {
-	if offer == nil {
-		return nil
-	}
-	err := c.Suits(offer.Key, offer.Platform)
-	if errors.Is(err, manifest.ErrBeside) {
+	if err = u.Client.Suits(offer.Key, offer.Platform); errors.Is(err, manifest.ErrBeside) {
 		app.Warn([]string{err.Error()})
-		return nil
+		err = nil
 	}
-	return err
+	return u, result, err
 }
 
 func reportOf(f updateFlags, result *updater.Result) CheckReport {
