@@ -1,6 +1,7 @@
 package series
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 )
@@ -40,9 +41,7 @@ func ValidKeeping(k Keeping) error {
 // half of one or a quarter. It is the longest of which all days of the zone since 1990 have
 // begun at a multiple, counted from 1970 in UTC.
 func Grain(zone *time.Location) time.Duration {
-	if zone == nil {
-		return time.Hour
-	}
+	zone = cmp.Or(zone, time.UTC)
 	length := time.Hour
 	end := time.Now().AddDate(1, 0, 0)
 	for at := time.Date(1990, 1, 1, 0, 0, 0, 0, time.UTC); at.Before(end); {

@@ -1,6 +1,9 @@
 package series
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // day is the length of most days; a local day may be shorter or longer.
 const day = 24 * time.Hour
@@ -20,10 +23,7 @@ func (r Range) Spans() []Span {
 	if r.Every%day != 0 {
 		return []Span{{start - mod(start, every), stop, every}}
 	}
-	zone := r.Zone
-	if zone == nil {
-		zone = time.UTC
-	}
+	zone := cmp.Or(r.Zone, time.UTC)
 	days := every / int64(day)
 	number := dayOf(r.Start.In(zone))
 	first := int64(0)

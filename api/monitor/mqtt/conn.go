@@ -63,13 +63,11 @@ func parseURL(raw string) (endpoint, error) {
 func (e endpoint) dial(ctx context.Context, timeout time.Duration) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	var dialer interface {
-		DialContext(ctx context.Context, network, address string) (net.Conn, error)
-	} = &net.Dialer{}
+	dial := new(net.Dialer).DialContext
 	if e.tls != nil {
-		dialer = &tls.Dialer{Config: e.tls}
+		dial = (&tls.Dialer{Config: e.tls}).DialContext
 	}
-	c, err := dialer.DialContext(ctx, "tcp", e.address)
+	c, err := dial(ctx, "tcp", e.address)
 	if err != nil {
 		return nil, err
 	}
@@ -81,10 +79,10 @@ func (e endpoint) dial(ctx context.Context, timeout time.Duration) (net.Conn, er
 // header. Writers hold the lock for a whole packet.
 type conn struct {
 	net.Conn
-	timeout time.Duration
-	writing sync.Mutex
-	in      *bufio.Reader
-	left    int // bytes of the packet being read
+	sync.Mutex // of writers; Lock sets the deadline too
+	timeout    time.Duration
+	in         *bufio.Reader
+	left       int // bytes of the packet being read
 }
 
 func newConn(c net.Conn, timeout time.Duration) *conn {
@@ -93,14 +91,11 @@ func newConn(c net.Conn, timeout time.Duration) *conn {
 
 var errAnswer = fmt.Errorf("the broker sent a packet of more than %d bytes", maxAnswer)
 
-// Lock begins a packet.
+// Lock begins a packet, which Unlock ends.
 func (c *conn) Lock() {
-	c.writing.Lock()
+	c.Mutex.Lock()
 	_ = c.SetWriteDeadline(time.Now().Add(c.timeout)) // on a closed connection the write fails
 }
-
-// Unlock ends a packet.
-func (c *conn) Unlock() { c.writing.Unlock() }
 
 func (c *conn) Write(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)

@@ -3,6 +3,7 @@ package influx
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"net/http"
 	"slices"
@@ -41,7 +42,7 @@ type gemini struct {
 	is atomic.Bool // the server is one; known once it has answered
 
 	mu   sync.Mutex
-	seen map[place]struct{}
+	seen map[place]bool
 }
 
 // place is a series in a week: a cluster has an index for each week.
@@ -149,7 +150,7 @@ func (g *gemini) unseen(database string, samples []series.Sample) map[look]map[p
 	begun := map[place]bool{}
 	for _, sample := range samples {
 		p := placeOf(database, sample)
-		if _, ok := g.seen[p]; ok || begun[p] {
+		if g.seen[p] || begun[p] {
 			continue
 		}
 		begun[p] = true
@@ -209,11 +210,9 @@ func (g *gemini) saw(places map[place]bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.seen == nil || len(g.seen) >= maxSeen {
-		g.seen = map[place]struct{}{}
+		g.seen = map[place]bool{}
 	}
-	for p := range places {
-		g.seen[p] = struct{}{}
-	}
+	maps.Copy(g.seen, places)
 }
 
 // awaitKept is awaitVisible, without samples that have expired if there are any.
