@@ -53,19 +53,21 @@ func Open(path string) (*Keys, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newKeys(keys, func() ([]key, error) { return readKeys(path) })
+	return newKeys(keys, func() ([]key, error) { return readKeys(path) }), nil
 }
 
 // newKeys returns keys, which read reads again.
-func newKeys(keys []key, read func() ([]key, error)) (k *Keys, err error) {
-	k = &Keys{Now: time.Now, read: read}
-	if k.verified, err = lru.New[[sha256.Size]byte, verified](maxVerified); err != nil {
-		return nil, err
+func newKeys(keys []key, read func() ([]key, error)) *Keys {
+	k := &Keys{Now: time.Now, read: read}
+	k.verified, _ = lru.New[[sha256.Size]byte, verified](maxVerified) // fails only for a size below one
+	rules := []jwt.ParserOption{
+		jwt.WithValidMethods([]string{algEdDSA, algHS256}), jwt.WithStrictDecoding(),
+		jwt.WithIssuer(party), jwt.WithAudience(party), jwt.WithIssuedAt(),
+		jwt.WithLeeway(leeway), jwt.WithTimeFunc(func() time.Time { return k.Now() }),
 	}
-	rules := options(func() time.Time { return k.Now() })
 	k.parser, k.validator = jwt.NewParser(rules...), jwt.NewValidator(rules...)
 	k.live.Store(&keys)
-	return k, nil
+	return k
 }
 
 // Digest returns a digest of the keys as they were last read.

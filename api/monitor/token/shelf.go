@@ -23,13 +23,10 @@ const shelfTime = 2 * time.Second
 // OpenShared opens the keys on a shelf, and puts a new Ed25519 key there if it is empty.
 // That the shelf can't be reached is no error: until it can, Issue fails and the error
 // of Verify is ErrKeys.
-func OpenShared(ctx context.Context, shelf Shelf) (*Keys, error) {
+func OpenShared(ctx context.Context, shelf Shelf) *Keys {
 	ctx = context.WithoutCancel(ctx)
-	fresh, err := encodeKeys(newEntry(algEdDSA))
-	if err != nil {
-		return nil, err
-	}
-	k, err := newKeys(nil, func() ([]key, error) {
+	fresh := encodeKeys(newEntry(algEdDSA))
+	k := newKeys(nil, func() ([]key, error) {
 		ctx, cancel := context.WithTimeout(ctx, shelfTime)
 		defer cancel()
 		text, err := shelf.Create(ctx, fresh)
@@ -38,10 +35,8 @@ func OpenShared(ctx context.Context, shelf Shelf) (*Keys, error) {
 		}
 		return parseKeys(text)
 	})
-	if err == nil {
-		k.current()
-	}
-	return k, err
+	k.current()
+	return k
 }
 
 // RotateShared puts a new key of the same algorithm first on a shelf and returns its
@@ -54,7 +49,7 @@ func RotateShared(ctx context.Context, shelf Shelf) (kid string, err error) {
 		}
 		fresh := newEntry(keys[0].Alg)
 		kid = fresh.Kid
-		return encodeKeys(fresh, keys[0].entry)
+		return encodeKeys(fresh, keys[0].entry), nil
 	})
 	if err != nil {
 		return "", fmt.Errorf("rotate the shared keys: %w", err)
@@ -62,7 +57,7 @@ func RotateShared(ctx context.Context, shelf Shelf) (kid string, err error) {
 	return kid, nil
 }
 
-func encodeKeys(entries ...entry) ([]byte, error) {
-	text, err := json.MarshalIndent(keyFile{entries}, "", "  ")
-	return append(text, '\n'), err
+func encodeKeys(entries ...entry) []byte {
+	text, _ := json.MarshalIndent(keyFile{entries}, "", "  ") // strings never fail
+	return append(text, '\n')
 }

@@ -43,26 +43,17 @@ func (s *shelf) fail(err error) {
 	s.failed = err
 }
 
-func openShared(t *testing.T, s *shelf) *token.Keys {
-	t.Helper()
-	k, err := token.OpenShared(t.Context(), s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return k
-}
-
 // TestShared: servers with one shelf accept each other's tokens, and notice a rotation.
 func TestShared(t *testing.T) {
 	s := &shelf{}
-	one, two := openShared(t, s), openShared(t, s)
+	one, two := token.OpenShared(t.Context(), s), token.OpenShared(t.Context(), s)
 	before := issue(t, one)
 	checkAccepted(t, "of another server", two, before)
 	kid, err := token.RotateShared(t.Context(), s)
 	if err != nil || !bytes.Contains(s.text, []byte(kid)) {
 		t.Fatalf("%q, %v", kid, err)
 	}
-	three := openShared(t, s)
+	three := token.OpenShared(t.Context(), s)
 	now := time.Now()
 	one.Now = func() time.Time { return now.Add(2 * time.Second) }
 	checkAccepted(t, "of the new key", one, issue(t, three))
@@ -70,17 +61,17 @@ func TestShared(t *testing.T) {
 	if _, err := token.RotateShared(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
-	checkRefused(t, "of an old key", openShared(t, s), before, "unknown")
+	checkRefused(t, "of an old key", token.OpenShared(t.Context(), s), before, "unknown")
 }
 
 // TestSharedOutOfReach: a server starts without its keys, doubts tokens rather than
 // refuse them, and works once it can read them.
 func TestSharedOutOfReach(t *testing.T) {
 	s := &shelf{}
-	text := issue(t, openShared(t, s))
+	text := issue(t, token.OpenShared(t.Context(), s))
 	away := errors.New("away")
 	s.fail(away)
-	k := openShared(t, s)
+	k := token.OpenShared(t.Context(), s)
 	now := time.Now()
 	k.Now = func() time.Time { return now }
 	if _, err := k.Issue(ana()); !errors.Is(err, token.ErrKeys) || !errors.Is(err, away) {
@@ -101,7 +92,7 @@ func TestSharedOutOfReach(t *testing.T) {
 // TestIssueOnceInReach: the first login after the keys could not be read issues a token.
 func TestIssueOnceInReach(t *testing.T) {
 	s := &shelf{failed: errors.New("away")}
-	k := openShared(t, s)
+	k := token.OpenShared(t.Context(), s)
 	s.fail(nil)
 	now := time.Now().Add(2 * time.Second)
 	k.Now = func() time.Time { return now }
@@ -112,7 +103,7 @@ func TestIssueOnceInReach(t *testing.T) {
 func TestHostileShelf(t *testing.T) {
 	for _, text := range []string{"", "{}", `{"keys":[]}`, "null", `{"keys":[{"kid":"a","alg":"none","key":""}]}`} {
 		s := &shelf{text: []byte(text)}
-		if _, err := openShared(t, s).Issue(ana()); !errors.Is(err, token.ErrKeys) {
+		if _, err := token.OpenShared(t.Context(), s).Issue(ana()); !errors.Is(err, token.ErrKeys) {
 			t.Errorf("%q: %v", text, err)
 		}
 		if _, err := token.RotateShared(t.Context(), s); err == nil || string(s.text) != text {

@@ -144,15 +144,6 @@ func (k *Keys) verify(token string) (Claims, error) {
 	return p.claims()
 }
 
-// options returns the rules for tokens, at the time of the clock now.
-func options(now func() time.Time) []jwt.ParserOption {
-	return []jwt.ParserOption{
-		jwt.WithValidMethods([]string{algEdDSA, algHS256}), jwt.WithStrictDecoding(),
-		jwt.WithIssuer(party), jwt.WithAudience(party), jwt.WithIssuedAt(),
-		jwt.WithLeeway(leeway), jwt.WithTimeFunc(now),
-	}
-}
-
 const maxVerified = 10_000 // tokens in the cache
 
 // verified is a token whose signature was verified with some keys.

@@ -34,11 +34,7 @@ func Rotate(ctx context.Context, path string) (kid string, err error) {
 		return "", err
 	}
 	fresh := newEntry(keys[0].Alg)
-	text, err := encodeKeys(fresh, keys[0].entry)
-	if err == nil {
-		err = durable.Replace(path, 0o600, text)
-	}
-	if err != nil {
+	if err := durable.Replace(path, 0o600, encodeKeys(fresh, keys[0].entry)); err != nil {
 		return "", fmt.Errorf("key file: %w", err)
 	}
 	return fresh.Kid, nil
@@ -65,10 +61,7 @@ func create(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	text, err := encodeKeys(newEntry(algEdDSA))
-	if err == nil {
-		err = durable.Create(path, 0o600, text)
-	}
+	err := durable.Create(path, 0o600, encodeKeys(newEntry(algEdDSA)))
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("key file: %w", err)
 	}

@@ -52,7 +52,7 @@ func openSecrets(ctx context.Context, c *config.Config, records record.Store, lo
 	case c.Server.TokenKeys != "":
 		keys, err = token.Open(c.Server.TokenKeys)
 	case shared != nil:
-		keys, err = token.OpenShared(ctx, shared.Row(tokensRow))
+		keys = token.OpenShared(ctx, shared.Row(tokensRow))
 	default:
 		err = cli.NoFolder("server.token_keys (TSMON_TOKEN_KEYS)")
 	}

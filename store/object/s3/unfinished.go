@@ -34,21 +34,14 @@ func (s *Store) Unfinished(ctx context.Context, prefix string) (found []object.U
 
 func (s *Store) Abort(ctx context.Context, uploads ...object.Upload) error {
 	for _, u := range uploads {
-		if err := s.abortOne(ctx, u); err != nil {
+		err := object.ValidKey(u.Key)
+		if err == nil {
+			err = s.core.AbortMultipartUpload(ctx, s.bucket, s.path(u.Key), u.ID)
+		}
+		if err != nil && !isCode(err, "NoSuchUpload") {
+			s.explain(ctx, "abort the upload of", u.Key, &err, nil)
 			return err
 		}
 	}
 	return nil
-}
-
-func (s *Store) abortOne(ctx context.Context, u object.Upload) (err error) {
-	defer s.explain(ctx, "abort the upload of", u.Key, &err, nil)
-	if err := object.ValidKey(u.Key); err != nil {
-		return err
-	}
-	err = s.core.AbortMultipartUpload(ctx, s.bucket, s.path(u.Key), u.ID)
-	if isCode(err, "NoSuchUpload") {
-		return nil
-	}
-	return err
 }

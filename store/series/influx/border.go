@@ -34,6 +34,23 @@ func (r rollups) border(now time.Time) time.Time {
 	return border
 }
 
+// known returns the memory of a database and the kinds of the keys that are fields. If the
+// caller reads as far back as values may be deleted it also returns what is known of the
+// rollups, and the kinds of fields that only they have.
+func (s *Store) known(ctx context.Context, database string, keys []series.Key, far bool) (*memory, map[series.Key]series.Kind, rollups, error) {
+	m, kinds, err := s.kindsOf(ctx, database, keys)
+	if err != nil || !far {
+		return m, kinds, rollups{}, err
+	}
+	made, err := s.rollups(ctx, database, m)
+	for _, k := range keys {
+		if kind := made.kinds[k]; kinds[k] == 0 && kind != 0 {
+			kinds[k] = kind
+		}
+	}
+	return m, kinds, made, err
+}
+
 // rollups returns what is known of the rollups of a database, at most kindsLife old.
 func (s *Store) rollups(ctx context.Context, database string, m *memory) (rollups, error) {
 	now := s.now()
@@ -91,15 +108,6 @@ func (s *server) rolledKinds(ctx context.Context, database string) (map[series.K
 		}
 	}
 	return kinds, err
-}
-
-// remember adds the kinds of fields that have rollups and that the server has forgotten.
-func (r rollups) remember(kinds map[series.Key]series.Kind, keys []series.Key) {
-	for _, k := range keys {
-		if kind := r.kinds[k]; kinds[k] == 0 && kind != 0 {
-			kinds[k] = kind
-		}
-	}
 }
 
 // unlessHidden returns nil for an error that a token which may only read gets for what it

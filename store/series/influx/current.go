@@ -27,16 +27,14 @@ func (s *Store) values(ctx context.Context, database string, wants []series.Want
 	for i, want := range wants {
 		keys[i] = want.Key
 	}
-	m, kinds, err := s.kindsOf(ctx, database, keys)
+	far := slices.ContainsFunc(wants, func(w series.Want) bool { return w.Aggregate != series.Last && w.Window > series.MinRetention })
+	m, kinds, made, err := s.known(ctx, database, keys, far)
 	if err != nil {
 		return nil, err
 	}
-	b := &batch{now: s.now(), memory: m, writes: m.count(), kinds: kinds, lasts: map[series.Key]*search{}, first: make(plan, len(wants)), old: plan{}}
-	if slices.ContainsFunc(wants, func(w series.Want) bool { return w.Aggregate != series.Last && w.Window > series.MinRetention }) {
-		if b.rollups, err = s.rollups(ctx, database, m); err != nil {
-			return nil, err
-		}
-		b.rollups.remember(kinds, keys)
+	b := &batch{
+		now: s.now(), memory: m, writes: m.count(), kinds: kinds, rollups: made,
+		lasts: map[series.Key]*search{}, first: make(plan, len(wants)), old: plan{},
 	}
 	b.begin(wants)
 	for p := b.next(b.first); len(p) > 0; p = b.next(plan{}) {

@@ -40,16 +40,13 @@ type whereabouts struct {
 	missing time.Time // when no value was found; zero otherwise
 }
 
+// memory returns the memory of a database, or an empty one that keep can store.
 func (s *Store) memory(database string) *memory {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if m := s.memories[database]; m != nil {
 		return m
 	}
-	return newMemory()
-}
-
-func newMemory() *memory {
 	return &memory{kinds: map[series.Key]series.Kind{}, lasts: map[series.Key]whereabouts{}}
 }
 
@@ -136,16 +133,12 @@ func (m *memory) wrote(kinds map[series.Key]series.Kind) {
 
 // Forget drops what is cached of a database, to which another process has written.
 func (s *Store) Forget(database string) {
-	s.mu.Lock()
-	m := s.memories[database]
-	s.mu.Unlock()
-	if m != nil {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		m.writes++
-		m.asked, m.read = time.Time{}, time.Time{}
-		clear(m.lasts)
-	}
+	m := s.memory(database)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.writes++
+	m.asked, m.read = time.Time{}, time.Time{}
+	clear(m.lasts)
 }
 
 // rung returns the step of the ladder at which to begin the search for the last value of a

@@ -12,7 +12,7 @@ import (
 func TestMemoryOvertaken(t *testing.T) {
 	k := series.Key{Measurement: "m", Field: "f"}
 	keys := []series.Key{k}
-	m := newMemory()
+	m := new(Store).memory("d")
 	_, writes, ok := m.recall(keys, seriestest.Clock)
 	if ok {
 		t.Error("an empty memory knows the kinds")

@@ -29,16 +29,10 @@ func (s *Store) results(ctx context.Context, database string, ranges []series.Ra
 	for i, r := range ranges {
 		keys[i] = r.Key
 	}
-	m, kinds, err := s.kindsOf(ctx, database, keys)
+	far := slices.ContainsFunc(ranges, func(r series.Range) bool { return s.now().Sub(r.Start) > series.MinRetention })
+	m, kinds, made, err := s.known(ctx, database, keys, far)
 	if err != nil {
 		return nil, err
-	}
-	var made rollups
-	if slices.ContainsFunc(ranges, func(r series.Range) bool { return s.now().Sub(r.Start) > series.MinRetention }) {
-		if made, err = s.rollups(ctx, database, m); err != nil {
-			return nil, err
-		}
-		made.remember(kinds, keys)
 	}
 	all := make([]windows, len(ranges))
 	q, rolled := s.server.query(), s.server.query()

@@ -191,7 +191,19 @@ func (r roller) roll(ctx context.Context, midnight time.Time) error {
 			}
 		}
 	}
-	return r.replace(ctx, midnight, slices.Collect(maps.Values(parts)))
+	if len(parts) == 0 {
+		return nil
+	}
+	if r.anew {
+		if err := r.remove(ctx, midnight); err != nil {
+			return err
+		}
+	}
+	err = r.store(ctx, slices.Collect(maps.Values(parts)))
+	if errors.Is(err, series.ErrExpired) {
+		return nil
+	}
+	return err
 }
 
 // part is a part of an hour of a measurement. It begins at a time.
@@ -231,22 +243,6 @@ func (r rolling) add(parts map[part]series.Sample, values []any) error {
 		}
 	}
 	return nil
-}
-
-func (r roller) replace(ctx context.Context, midnight time.Time, samples []series.Sample) error {
-	if len(samples) == 0 {
-		return nil
-	}
-	if r.anew {
-		if err := r.remove(ctx, midnight); err != nil {
-			return err
-		}
-	}
-	err := r.store(ctx, samples)
-	if errors.Is(err, series.ErrExpired) {
-		return nil
-	}
-	return err
 }
 
 func (r roller) store(ctx context.Context, samples []series.Sample) error {

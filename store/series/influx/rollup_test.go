@@ -87,7 +87,7 @@ func testRollups(t *testing.T, opts Options) {
 	// Other parts of an hour, and again hours, count each value once.
 	for _, name := range []string{"Asia/Kolkata", "UTC"} {
 		keep(series.Keeping{Retention: 10 * day, Zone: zone(name)})
-		if n := rolled(t, s, "rolled", today.Add(-8*day), today); n != 4*8+2 {
+		if n := rolled(t, s, "rolled", today.Add(-20*day), today); n != 4*20+2 {
 			t.Errorf("%s: %d values are rolled up", name, n)
 		}
 	}
