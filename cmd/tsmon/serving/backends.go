@@ -24,7 +24,6 @@ import (
 	"tsmon/signing"
 	"tsmon/store/object"
 	"tsmon/store/record"
-	"tsmon/store/record/vault"
 )
 
 // messages sends to devices and can be closed.
@@ -112,12 +111,9 @@ func (b *backends) secretsChanged(ctx context.Context, c *config.Config) bool {
 	if b.only == api.Updates {
 		return false
 	}
-	var shared *vault.Vault
-	if c.Server.HasSecret() {
-		var err error
-		if shared, err = openVault(c, b.records); err != nil {
-			return false
-		}
+	shared, err := openVault(c, b.records)
+	if err != nil {
+		return false
 	}
 	now, err := clientSecrets(ctx, c, shared)
 	return err == nil && now != b.secrets

@@ -22,7 +22,7 @@ import (
 type live struct {
 	app         *cli.App
 	backends    *backends
-	options     serveOptions
+	demo        bool         // whether it is served, too
 	address     string       // of the listener
 	certificate *certificate // nil without TLS
 	level       *slog.LevelVar
@@ -47,7 +47,7 @@ type generation struct {
 // start makes a new generation the present one.
 func (l *live) start(ctx context.Context, c *config.Config) {
 	options := l.backends.options(c)
-	options.Console = consoleOptions(c, l.options.demo)
+	options.Console = consoleOptions(c, l.demo)
 	l.showReleases(ctx, c, &options)
 	server := api.New(options)
 	g := &generation{server: server, handler: server.Handler(), metrics: server.Metrics()}

@@ -37,11 +37,11 @@ const (
 // configured is read from the records, which all servers share, or from the data folder if there
 // is no secret to encrypt it with. The first server generates it.
 func openSecrets(ctx context.Context, c *config.Config, records record.Store, log *slog.Logger) (keys *token.Keys, set Secrets, err error) {
-	var shared *vault.Vault
-	if c.Server.HasSecret() {
-		if shared, err = openVault(c, records); err != nil {
-			return nil, set, err
-		}
+	shared, err := openVault(c, records)
+	if err != nil {
+		return nil, set, err
+	}
+	if shared != nil {
 		renew(ctx, shared, log)
 	} else if err = checkOpen(ctx, records); err != nil {
 		return nil, set, err
@@ -122,8 +122,11 @@ func clientSecrets(ctx context.Context, c *config.Config, shared *vault.Vault) (
 	return set, nil
 }
 
-// openVault returns the vault in the records that the configured secrets open.
+// openVault returns the vault in the records that the configured secrets open, nil if there are none.
 func openVault(c *config.Config, records record.Secrets) (*vault.Vault, error) {
+	if !c.Server.HasSecret() {
+		return nil, nil
+	}
 	secrets := texts(c.Server.Secrets)
 	if path := c.Server.SecretFile; path != "" {
 		err := cli.CheckMode(path, 0o037, "640")

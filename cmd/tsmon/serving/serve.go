@@ -265,7 +265,7 @@ func runServe(ctx context.Context, app *cli.App, o serveOptions) error {
 			return errors.Join(err, b.Close())
 		}
 	}
-	l := &live{app: app, backends: b, options: o, level: level, log: log}
+	l := &live{app: app, backends: b, demo: o.demo, level: level, log: log}
 	return errors.Join(l.serve(ctx, c, before), b.Close())
 }
 
@@ -305,7 +305,7 @@ func (l *live) serve(ctx context.Context, c *config.Config, before *DemoFile) er
 	}
 	if before != nil {
 		background.Go(func() error { return runDemo(ctx, l.app, c, l.backends, base, before) })
-	} else if l.options.only != api.Updates {
+	} else if l.backends.only != api.Updates {
 		background.Go(func() error { warnOfDemo(ctx, l.backends); return nil })
 	}
 	hangUps := make(chan os.Signal, 1)
