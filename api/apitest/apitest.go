@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -108,11 +107,7 @@ func Embedded(tb testing.TB) *World {
 func EmbeddedIn(tb testing.TB, folder string) *World {
 	tb.Helper()
 	w := &World{Settle: func(string) {}}
-	objects := filepath.Join(folder, "objects")
-	if err := os.MkdirAll(objects, 0o700); err != nil { // without it there is no store, until one is written to
-		tb.Fatal(err)
-	}
-	w.Objects = Must[*dir.Store](tb)(dir.Open(objects))
+	w.Objects = Must[*dir.Store](tb)(dir.Open(filepath.Join(folder, "objects")))
 	records := Must[*recordfile.Store](tb)(recordfile.Open(tb.Context(), filepath.Join(folder, "records.db"), recordfile.Limits{}))
 	tb.Cleanup(func() { records.Close() })
 	w.Records = records

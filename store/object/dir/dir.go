@@ -91,9 +91,10 @@ func (s *Store) openToWrite() (*os.Root, error) {
 
 // present returns object.ErrNoStore if the root has disappeared or can't exist.
 func (s *Store) present() error {
+	made := s.made.Load() // before it looks: another call may create the root afterwards
 	fi, err := os.Stat(s.root)
 	switch {
-	case errors.Is(err, fs.ErrNotExist) && !s.made.Load():
+	case errors.Is(err, fs.ErrNotExist) && !made:
 		return nil
 	case errors.Is(err, fs.ErrNotExist) || isNotFolder(err):
 		return fmt.Errorf("%w: there is no folder %s", object.ErrNoStore, s.root)

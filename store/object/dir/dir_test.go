@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/iotest"
 	"time"
@@ -56,6 +57,32 @@ func TestMissing(t *testing.T) {
 	}
 	if _, err := create(t, s, "a/b", "x"); err != nil {
 		t.Errorf("after the root came back: %v", err)
+	}
+}
+
+// TestFirstWrite: while the first write creates the root, those who look see an empty store or
+// the object, and never that there is no store.
+func TestFirstWrite(t *testing.T) {
+	for round := range 300 {
+		s := open(t, filepath.Join(t.TempDir(), "root"))
+		var wait sync.WaitGroup
+		for range 4 {
+			wait.Go(func() {
+				for range 20 {
+					for _, err := range s.List(t.Context(), "", "") {
+						if err != nil {
+							t.Errorf("round %d: %v", round, err)
+							return
+						}
+					}
+				}
+			})
+		}
+		mustCreate(t, s, "key", "x")
+		wait.Wait()
+		if t.Failed() {
+			return
+		}
 	}
 }
 
