@@ -94,6 +94,9 @@ type Observer struct {
 	requests    *prometheus.HistogramVec
 	faults      prometheus.Counter
 	warned      *sync.Once // of headers of a proxy
+
+	mu    sync.RWMutex
+	kinds map[kindKey]kind
 }
 
 // NewObserver returns an observer whose metrics are registered with registry.
@@ -101,7 +104,7 @@ type Observer struct {
 func NewObserver(log *slog.Logger, registry prometheus.Registerer, behindProxy bool) *Observer {
 	add := promauto.With(registry)
 	return &Observer{
-		log: log, behindProxy: behindProxy, warned: new(sync.Once),
+		log: log, behindProxy: behindProxy, warned: new(sync.Once), kinds: map[kindKey]kind{},
 		requests: add.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "tsmon_http_request_duration_seconds", Help: "Time that requests took, by route, method and status.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10, 60, 600},
@@ -174,21 +177,24 @@ func (o *Observer) Finish(x *Exchange, r *http.Request, route string) {
 	if x.Route != "" {
 		route = x.Route
 	}
-	o.requests.WithLabelValues(route, methodLabel(r.Method), strconv.Itoa(x.status)).Observe(took.Seconds())
+	kind := o.kindOf(route, r.Method, x.status)
+	kind.count.Observe(took.Seconds())
 	level := slog.LevelInfo
 	if x.cause != nil && (x.status >= http.StatusInternalServerError || x.status == http.StatusOK) {
 		level = slog.LevelError
 		o.faults.Inc()
 	}
-	if !o.log.Enabled(r.Context(), level) {
+	if !kind.log.Enabled(r.Context(), level) {
 		return
 	}
 	line := slog.NewRecord(now, level, "request", 0) // without the source position
 	line.AddAttrs(
-		slog.String("route", route), slog.Int("status", x.status), slog.String("method", r.Method),
 		slog.String("request", x.ID), slog.String("path", loggedPath(r)), slog.Int64("bytes", x.bytes),
 		slog.Float64("took_ms", float64(took.Microseconds())/1000), slog.String("address", x.Address),
 	)
+	if kind.otherMethod {
+		line.AddAttrs(slog.String("method", r.Method))
+	}
 	if x.schema != "" {
 		line.AddAttrs(slog.String("schema", x.schema), slog.Int64("user", x.user))
 	}
@@ -201,7 +207,7 @@ func (o *Observer) Finish(x *Exchange, r *http.Request, route string) {
 	if x.cause != nil {
 		line.AddAttrs(slog.String("error", x.cause.Error()))
 	}
-	_ = o.log.Handler().Handle(r.Context(), line) // a failing log can't be reported
+	_ = kind.log.Handle(r.Context(), line) // a failing log can't be reported
 }
 
 // cut reports whether the answer ended before all of it was sent, because the client went away or
@@ -221,13 +227,42 @@ func loggedPath(r *http.Request) string {
 	return r.URL.Path
 }
 
-// methodLabel returns a method as the metrics name it: a client may write anything there.
-func methodLabel(method string) string {
+type kindKey struct {
+	route, method string
+	status        int
+}
+
+// kind is what requests of one route, method and status have in common. It is looked up and
+// encoded once.
+type kind struct {
+	otherMethod bool // the server does not know the method
+	count       prometheus.Observer
+	log         slog.Handler // with the attributes of the kind
+}
+
+func (o *Observer) kindOf(route, method string, status int) kind {
+	other := false
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodOptions:
-		return method
+	default:
+		method, other = "other", true // a client may write anything there
 	}
-	return "other"
+	key := kindKey{route, method, status}
+	o.mu.RLock()
+	found, ok := o.kinds[key]
+	o.mu.RUnlock()
+	if ok {
+		return found
+	}
+	attrs := []slog.Attr{slog.String("route", route), slog.Int("status", status)}
+	if !other {
+		attrs = append(attrs, slog.String("method", method))
+	}
+	found = kind{other, o.requests.WithLabelValues(route, method, strconv.Itoa(status)), o.log.Handler().WithAttrs(attrs)}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.kinds[key] = found
+	return found
 }
 
 // Recover answers 500 to a panic and leaves the server running.
