@@ -62,8 +62,8 @@ RACED = go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' 
 
 test-long: tools
 	$(REAL) TSMON_TEST_LONG=$(SHARE) go test -count=1 -timeout 10h -run '$(LONG_TESTS)' $(LONG)
-	$(RACED) | grep -v '/cmd/tsmon$$' | xargs -r go test -race -count=1 -short -timeout 30m
-	$(RACED) | grep '/cmd/tsmon$$' | xargs -r go test -race -count=1 -short -timeout 30m -run 'TestServe|TestCertificate'
+	$(RACED) | grep -v '/cmd/tsmon$$' | xargs -r go test -race -count=1 -short -timeout 60m
+	$(RACED) | grep '/cmd/tsmon$$' | xargs -r go test -race -count=1 -short -timeout 60m -run 'TestServe|TestCertificate'
 
 # `make test` has them too, once the server is built.
 test-engines: tools test-openapi $(TOOLS)/influxd2 $(TOOLS)/opengemini
