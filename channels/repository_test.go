@@ -15,9 +15,9 @@ import (
 	"time"
 
 	"tsmon/channels/journal"
-	"tsmon/longtest"
 	"tsmon/manifest"
 	"tsmon/signing"
+	"tsmon/store/longtest"
 	"tsmon/store/object"
 	"tsmon/store/object/dir"
 )

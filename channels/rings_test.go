@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"tsmon/channels/ring"
-	"tsmon/longtest"
+	"tsmon/store/longtest"
 )
 
 // TestRing fixes the choice of a ring, which applications make by themselves.

@@ -16,9 +16,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"tsmon/channels"
-	"tsmon/longtest"
 	"tsmon/release/library"
 	"tsmon/release/upkeep"
+	"tsmon/store/longtest"
 	"tsmon/store/object"
 	"tsmon/store/object/dir"
 	"tsmon/store/object/s3"

@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"tsmon/longtest"
 	"tsmon/release/approval"
 	"tsmon/release/library"
+	"tsmon/store/longtest"
 )
 
 // leave writes a file into the store, as somebody who has its credentials does.

@@ -14,9 +14,9 @@ import (
 	"tsmon/api/fleet"
 	"tsmon/api/fleet/verdict"
 	"tsmon/channels"
-	"tsmon/longtest"
 	"tsmon/manifest"
 	"tsmon/release"
+	"tsmon/store/longtest"
 )
 
 // attacked is a rollout to a quarter of 1,200 computers while strangers make up clients.

@@ -13,9 +13,9 @@ import (
 // The server joins its rooms and names the contracts in its options.
 var allowed = map[string][]string{
 	"signing":              {},
-	"longtest":             {},
+	"store/longtest":       {},
 	"store/object":         {},
-	"store/record":         {"longtest", "store/sqlitefile"},
+	"store/record":         {"store/longtest", "store/sqlitefile"},
 	"store/series":         {"store/sqlitefile"},
 	"store/durable":        {},
 	"store/backup":         {"store/durable", "store/sqlitefile"},

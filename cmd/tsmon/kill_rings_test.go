@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"tsmon/channels"
-	"tsmon/longtest"
 	"tsmon/manifest"
+	"tsmon/store/longtest"
 	"tsmon/store/object"
 )
 

@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"tsmon/channels"
-	"tsmon/longtest"
 	"tsmon/release"
+	"tsmon/store/longtest"
 	"tsmon/store/object"
 )
 

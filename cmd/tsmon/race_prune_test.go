@@ -7,7 +7,7 @@ import (
 
 	"tsmon/channels"
 	"tsmon/cmd/tsmon/cli"
-	"tsmon/longtest"
+	"tsmon/store/longtest"
 )
 
 // TestPruneMeetsEverybody lets processes prune, publish, roll back and promote at once,

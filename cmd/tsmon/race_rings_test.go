@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"tsmon/cmd/tsmon/cli"
-	"tsmon/longtest"
+	"tsmon/store/longtest"
 )
 
 // TestSixteenMoversOfRings lets sixteen processes publish to a few, advance, pause and

@@ -9,7 +9,7 @@ import (
 
 	"tsmon/cmd/tsmon/cli"
 	"tsmon/cmd/tsmon/showing"
-	"tsmon/longtest"
+	"tsmon/store/longtest"
 )
 
 // TestSixteenPublishers lets sixteen processes publish different versions to one

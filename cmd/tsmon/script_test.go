@@ -25,7 +25,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"tsmon/cmd/tsmon/cli"
-	"tsmon/longtest"
+	"tsmon/store/longtest"
 	"tsmon/store/servertest"
 )
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"tsmon/longtest"
+	"tsmon/store/longtest"
 	"tsmon/store/record"
 )
 

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"tsmon/longtest"
+	"tsmon/store/longtest"
 	"tsmon/store/series"
 )
 

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"tsmon/longtest"
+	"tsmon/store/longtest"
 )
 
 // TestTable plays the table of the package verdict's README, which takes minutes: in the

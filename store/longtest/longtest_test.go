@@ -70,7 +70,7 @@ func TestChosen(t *testing.T) {
 
 // TestMakefile: make test-long runs the tests that ask for a share.
 func TestMakefile(t *testing.T) {
-	makefile, err := os.ReadFile("../Makefile")
+	makefile, err := os.ReadFile("../../Makefile")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,15 +84,15 @@ func TestMakefile(t *testing.T) {
 	packages, names := strings.Fields(setting("LONG")), strings.ReplaceAll(setting("LONG_TESTS"), "/", "|/")
 	matching, function := regexp.MustCompile(names), regexp.MustCompile(`(?ms)^func (?:\(.*?\) )?(\w+)\(.*?^}$`)
 	askers := 0
-	err = filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
+	err = filepath.WalkDir("../..", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(path, "_test.go") {
 			return err
 		}
 		src, err := os.ReadFile(path)
-		if err != nil || !bytes.Contains(src, []byte("\t\"tsmon/longtest\"\n")) {
+		if err != nil || !bytes.Contains(src, []byte("\t\"tsmon/store/longtest\"\n")) {
 			return err
 		}
-		if folder := "./" + filepath.ToSlash(filepath.Dir(path))[len("../"):]; !slices.Contains(packages, folder) {
+		if folder := "./" + filepath.ToSlash(filepath.Dir(path))[len("../../"):]; !slices.Contains(packages, folder) {
 			t.Errorf("LONG lacks %s", folder)
 		}
 		run := 0
