@@ -56,6 +56,9 @@ func serve(t testing.TB, data string, env []string, args ...string) *served {
 			_ = cmd.Process.Kill()
 			_ = cmd.Wait()
 		}
+		if t.Failed() {
+			t.Logf("the log of the server at %s:\n%s", s.base, s.log.String())
+		}
 	})
 	lines := bufio.NewReader(stderr)
 	for s.base == "" {

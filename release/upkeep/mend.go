@@ -216,7 +216,11 @@ func (r *repair) mayKeep(ctx context.Context, key, file string) error {
 		if err == io.EOF {
 			return nil
 		}
-		if is, failed := there.ReadByte(); err != nil || failed != nil || is != want {
+		is, failed := there.ReadByte()
+		if failed != nil && failed != io.EOF {
+			return failed
+		}
+		if err != nil || failed != nil || is != want {
 			return inTheWay(cmp.Or(err, fmt.Errorf("%s: %w", file, fs.ErrExist)))
 		}
 	}
