@@ -141,10 +141,10 @@ func TestFileChangesWhileItIsSent(t *testing.T) {
 			}
 		}
 		var refusal *Refusal
-		if !errors.As(err, &refusal) || refusal.Mend != "let nothing write to the bundle meanwhile, then run it again" {
+		if !errors.As(err, &refusal) || refusal.Mend != "let no other program write to the bundle, then run the command again" {
 			t.Errorf("signed %v: %+v", signed, refusal)
 		}
-		// follows: let nothing write to the bundle meanwhile, then run it again
+		// follows: let no other program write to the bundle, then run the command again
 		d.Store = store
 		if signed {
 			d.sign(t, o)

@@ -368,7 +368,7 @@ func TestStagedAnewByRightKey(t *testing.T) {
 			before := objecttest.Tree(t, r.Store)
 			_, err := r.Publish(t.Context(), publish)
 			refusedFor(t, err, r.old.Public().ID()+" ("+names[0]+")", r.next.Public().ID()+" ("+names[1]+")", " and ",
-				"stage what another key signed again, signed with the private key of "+r.old.Public().ID()+", which they have")
+				"stage those bundles again, signed with the private key of "+r.old.Public().ID()+", which they have")
 			again := names[1:]
 			if between == "discard" {
 				if _, err := r.Discard(t.Context(), "1.5.1"); err != nil {
