@@ -57,9 +57,9 @@ func unread(err error) error {
 	return &release.Refusal{Cause: err, Mend: "copy it again, or export it again, and compare the checksums of both copies"}
 }
 
-// unread adds to an error what a damaged file lacks, if that is known.
+// unread adds to an error what a damaged file lacks. That is known once all records are read.
 func (im *importing) unread(err error) error {
-	if keys := im.missing(); len(keys) > 0 {
+	if keys := im.missing(); len(im.lacking) > 0 {
 		err = fmt.Errorf("%w; not read: %d objects, the first is %s", err, len(keys), keys[0])
 	}
 	return unread(err)
