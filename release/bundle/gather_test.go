@@ -124,7 +124,7 @@ func TestGather(t *testing.T) {
 		"Windows, v1Compatible": {
 			files:     slices.Concat(windowsTree, windowsV1),
 			want:      []string{"App_1.0.0_x64-setup.nsis.zip: windows-x86_64 windows-x86_64-nsis", "App_1.0.0_x64_en-US.msi.zip: windows-x86_64-msi"},
-			skipped:   []string{"msi-updater/App_1.0.0_x64_en-US.msi is what the bundler packed", "nsis-updater/App_1.0.0_x64-setup.exe is what the bundler packed"},
+			skipped:   []string{"msi-updater/App_1.0.0_x64_en-US.msi was packed by the bundler", "nsis-updater/App_1.0.0_x64-setup.exe was packed by the bundler"},
 			downloads: []string{"windows-x86_64: App_1.0.0_x64-setup.exe", "windows-x86_64-msi: App_1.0.0_x64_en-US.msi", "windows-x86_64-nsis: App_1.0.0_x64-setup.exe"},
 		},
 		"Windows, MSI in several languages": {

@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// Kind is what can be read from the path of a bundle.
+// Kind is what the path of a bundle says about it.
 type Kind struct {
 	OS      string // linux, darwin or windows
-	Target  string // OS-ARCH or darwin-universal; empty if neither name nor folder names the architecture
+	Target  string // OS-ARCH or darwin-universal; empty if the path doesn't contain the architecture
 	Type    string // appimage, deb, rpm, app, msi or nsis
 	Version string // empty if the name has none
-	// Archive marks .zip and .tar.gz, which the updaters of Tauri 1 and 2 install;
-	// only that of Tauri 2 installs the others.
+	// Archive is set for .zip and .tar.gz, which the updaters of Tauri 1 and 2 install. Only
+	// the updater of Tauri 2 installs the others.
 	Archive bool
 
 	named  bool   // the file name itself contains the architecture
@@ -41,7 +41,7 @@ var tails = []struct {
 	{"-setup.exe", "windows", "nsis", false},
 }
 
-// arches are the architectures as bundlers write them. The updater has one name
+// arches maps the architectures in file names to those of the updater, which has one name
 // for all of 32-bit ARM.
 var arches = map[string]string{
 	"x64": "x86_64", "x86_64": "x86_64", "amd64": "x86_64",
@@ -57,10 +57,10 @@ var (
 	localeTail = regexp.MustCompile(`_([a-z]{2,3}-[A-Za-z0-9-]+)$`)
 )
 
-// Recognize reads the path of a bundle as the Tauri bundler and tauri-action write
-// it. The ending gives system and type; the name the version; the name, or the
-// folder of a Rust target such as aarch64-apple-darwin, the architecture. ok is
-// false for other files.
+// Recognize parses the path of a bundle as the Tauri bundler and tauri-action write it.
+// The extension tells the system and the type, and the name tells the version. The
+// architecture is in the name, or in a folder named after a Rust target such as
+// aarch64-apple-darwin. ok is false for other files.
 func Recognize(path string) (k Kind, ok bool) {
 	base := filepath.Base(path)
 	for _, t := range tails {
@@ -79,9 +79,9 @@ func Recognize(path string) (k Kind, ok bool) {
 	return Kind{}, false
 }
 
-// setTarget prefers the architecture in the name to that in the folder. The bundler
-// writes none into names for macOS, where a word that looks like one may belong to
-// the product's name: there both have to agree.
+// setTarget prefers the architecture in the name to that in the folder. On macOS they must
+// agree: the bundler writes no architecture into names there, so a word that looks like one
+// may belong to the product's name.
 func (k *Kind) setTarget(path string) {
 	arch, outer := archInName(k.stem), archInFolders(path, k.OS)
 	k.named = arch != ""
@@ -94,8 +94,8 @@ func (k *Kind) setTarget(path string) {
 	}
 }
 
-// archInName returns the last architecture in a name. The first word is the
-// product's.
+// archInName returns the last architecture in a name. It skips the first word, which
+// belongs to the product's name.
 func archInName(stem string) string {
 	words := strings.FieldsFunc(strings.ToLower(stem), func(r rune) bool { return strings.ContainsRune("_.-", r) })
 	for i := len(words) - 1; i > 0; i-- {
@@ -110,8 +110,8 @@ func archInName(stem string) string {
 	return ""
 }
 
-// archInFolders returns the architecture of the innermost folder that is named
-// after a Rust target of the system.
+// archInFolders returns the architecture of the innermost folder named after a Rust target
+// of the system.
 func archInFolders(path, system string) string {
 	folders := strings.Split(filepath.ToSlash(filepath.Dir(path)), "/")
 	for _, folder := range slices.Backward(folders) {
@@ -127,8 +127,8 @@ func archInFolders(path, system string) string {
 	return ""
 }
 
-// versionIn returns the version in a name: between underscores, or, in the name of
-// an RPM, between the product and the package's own release number.
+// versionIn returns the version in a name. It stands between underscores. In the name of an
+// RPM it may stand between the product and the package's own release number.
 func versionIn(stem, kind string) string {
 	for part := range strings.SplitSeq(stem, "_") {
 		if IsVersion(part) {
@@ -148,9 +148,9 @@ func versionIn(stem, kind string) string {
 	return ""
 }
 
-// storeName is the name of a bundle's object. The bundler gives the macOS archives
-// of both architectures the same name; like tauri-action, storeName adds the
-// architecture.
+// storeName returns the name of a bundle in the store. The bundler gives the macOS archives
+// of both architectures the same name, so storeName adds the architecture, as tauri-action
+// does.
 func (k Kind) storeName() string {
 	if k.OS != "darwin" || k.named || k.Target == "" {
 		return k.stem + k.tail
@@ -162,8 +162,7 @@ func (k Kind) storeName() string {
 	return k.stem + "_" + arch + k.tail
 }
 
-// Distinct returns a bundle's name with a mark in it, such as the beginning of its
-// digest.
+// Distinct inserts a mark into a bundle's name, such as the first digits of its digest.
 func Distinct(name, mark string) string {
 	if kind, ok := Recognize(name); ok {
 		return kind.stem + "_" + mark + kind.tail
@@ -171,11 +170,11 @@ func Distinct(name, mark string) string {
 	return mark + "_" + name
 }
 
-// aside says why a file of the bundler is left out; "" for all others.
+// aside returns why a file of the bundler is skipped, and "" for all other files.
 func aside(path string) string {
 	folder := filepath.Base(filepath.Dir(path))
 	if _, ok := Recognize(path); ok && (folder == "nsis-updater" || folder == "msi-updater") {
-		return path + " is what the bundler packed into the .zip of the same name"
+		return path + " was packed by the bundler into the .zip of the same name"
 	}
 	return ""
 }

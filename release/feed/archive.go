@@ -12,7 +12,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// archive writes a file.
+// archive writes an export file.
 type archive struct {
 	tar  *tar.Writer
 	zstd *zstd.Encoder
@@ -28,7 +28,7 @@ func newArchive(w io.Writer) (*archive, error) {
 
 // add writes a member of size bytes.
 func (a *archive) add(name string, size int64, r io.Reader) error {
-	// The time is the same in all files, so that they are the same.
+	// All members have the same time, so that the same history gives the same bytes.
 	err := a.tar.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Size: size, Mode: 0o644, ModTime: time.Unix(0, 0), Format: tar.FormatPAX})
 	if err == nil {
 		_, err = io.Copy(a.tar, r)
@@ -48,16 +48,16 @@ func (a *archive) close() error { return errors.Join(a.tar.Close(), a.zstd.Close
 const (
 	// maxWindow bounds the memory of the decoder, in bytes.
 	maxWindow = 64 << 20
-	// maxTail bounds what may follow the last member, which is padding.
+	// maxTail bounds the padding after the last member.
 	maxTail = 1 << 20
 )
 
-// opened reads a file, member by member. Its errors wrap ErrDamaged.
+// opened reads an export file, member by member. Its errors wrap ErrDamaged.
 type opened struct {
 	tar  *tar.Reader
 	zstd *zstd.Decoder
-	name string // of the member; empty after the last one
-	size int64
+	name string // name of the current member; empty after the last one
+	size int64  // bytes of the current member
 }
 
 func openArchive(r io.Reader) (*opened, error) {
@@ -88,13 +88,13 @@ func (o *opened) next() error {
 	case err != nil:
 		return damaged(err)
 	case h.Typeflag != tar.TypeReg || h.Size < 0 || h.Name == "" || len(h.Name) > 1000:
-		return fmt.Errorf("%w: %.100q is no plain file", ErrDamaged, h.Name)
+		return fmt.Errorf("%w: %.100q is not a regular file", ErrDamaged, h.Name)
 	}
 	o.name, o.size = h.Name, h.Size
 	return nil
 }
 
-// end reads what follows the last member, and with it the checksum.
+// end reads the padding after the last member, which also verifies the checksum.
 func (o *opened) end() error {
 	tail := make([]byte, 4096)
 	for left := maxTail; left > 0; {
@@ -102,17 +102,17 @@ func (o *opened) end() error {
 		left -= n
 		switch {
 		case bytes.ContainsFunc(tail[:n], func(c rune) bool { return c != 0 }):
-			return fmt.Errorf("%w: something follows its last member", ErrDamaged)
+			return fmt.Errorf("%w: there is data after its last member", ErrDamaged)
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
 			return damaged(err)
 		}
 	}
-	return fmt.Errorf("%w: it does not end", ErrDamaged)
+	return fmt.Errorf("%w: its padding has more than %d bytes", ErrDamaged, maxTail)
 }
 
-// Read reads the member.
+// Read reads the current member.
 func (o *opened) Read(p []byte) (int, error) {
 	n, err := o.tar.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -121,10 +121,10 @@ func (o *opened) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// data returns the bytes of the member, which may have at most limit.
+// data returns the bytes of the current member. A member of more than limit bytes is an error.
 func (o *opened) data(limit int64) ([]byte, error) {
 	if o.size > limit {
-		return nil, fmt.Errorf("%w: %s has %d bytes, at most %d are possible", ErrDamaged, o.name, o.size, limit)
+		return nil, fmt.Errorf("%w: %s has %d bytes, at most %d are allowed", ErrDamaged, o.name, o.size, limit)
 	}
 	data := make([]byte, o.size)
 	if _, err := io.ReadFull(o, data); err != nil {
@@ -143,7 +143,7 @@ func (o *opened) header() (h Header, err error) {
 		return h, err
 	}
 	if o.name != headerName {
-		return h, fmt.Errorf("%w: %.100q is not the first member of an export", ErrDamaged, o.name)
+		return h, fmt.Errorf("%w: the first member is %.100q, not "+headerName, ErrDamaged, o.name)
 	}
 	data, err := o.data(maxHeader)
 	if err != nil {
@@ -154,9 +154,9 @@ func (o *opened) header() (h Header, err error) {
 	case err != nil:
 		return h, damaged(err)
 	case h.Format != headerFormat || len(h.Channels) == 0 || len(h.Channels) > maxChannels:
-		return h, fmt.Errorf("%w: %s is not the one of an export", ErrDamaged, headerName)
+		return h, fmt.Errorf("%w: %s is not the header of an export", ErrDamaged, headerName)
 	case h.Version != headerVersion:
-		return h, fmt.Errorf("%w: its format is %d, this program knows %d", ErrDamaged, h.Version, headerVersion)
+		return h, fmt.Errorf("%w: its format version is %d, this program reads %d", ErrDamaged, h.Version, headerVersion)
 	}
 	return h, nil
 }

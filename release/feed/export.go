@@ -14,7 +14,7 @@ import (
 	"tsmon/release/library"
 )
 
-// Export is what a file will hold.
+// Export is the content of a file before it is written.
 type Export struct {
 	Report    Report
 	publisher *release.Publisher
@@ -35,8 +35,9 @@ type piece struct {
 	library.Stored
 }
 
-// NewExport reads what a file of channels holds: their logs behind the entry with the
-// number that since has for them, and what a store with the log up to there lacks.
+// NewExport reads the content of a file for the named channels. since has the last entry that
+// the receiving store has, by channel. The file holds the entries after it, and the objects
+// that a store with the log up to that entry lacks.
 func NewExport(ctx context.Context, p *release.Publisher, names []string, since map[string]uint64) (*Export, error) {
 	if err := p.Configured(names...); err != nil {
 		return nil, err
@@ -44,7 +45,7 @@ func NewExport(ctx context.Context, p *release.Publisher, names []string, since 
 	x := &Export{publisher: p, header: Header{Format: headerFormat, Version: headerVersion},
 		Report: Report{Channels: []Channel{}, Releases: []Release{}}}
 	needed, has, sums := []string{}, map[string]bool{}, map[string]string{}
-	var told []string // versions that the new entries are about
+	var told []string // versions of the new entries
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {
 		log, err := x.channel(ctx, name, since[name])
 		if err != nil {
@@ -74,7 +75,7 @@ func NewExport(ctx context.Context, p *release.Publisher, names []string, since 
 	return x, nil
 }
 
-// channel reads the log of a channel.
+// channel adds the entries of a channel after since, and returns its whole log.
 func (x *Export) channel(ctx context.Context, name string, since uint64) (*channels.Log, error) {
 	repository := x.publisher.Repository()
 	raw, err := repository.Raw(ctx, name, 0)
@@ -93,7 +94,7 @@ func (x *Export) channel(ctx context.Context, name string, since uint64) (*chann
 		return nil, refuse(ErrOlder, "`tsmon channel log "+name+"` shows its entries; leave --since out for all of them", "%s ends at entry %d, before entry %d", name, end.Sequence, since)
 	}
 	for i, data := range raw[since:] {
-		if len(data) > 0 { // else it is lost
+		if len(data) > 0 { // an empty entry was lost
 			x.small = append(x.small, item{channels.EntryKey(name, since+uint64(i)+1), data})
 		}
 	}
@@ -102,8 +103,8 @@ func (x *Export) channel(ctx context.Context, name string, since uint64) (*chann
 	return log, nil
 }
 
-// release adds a release: its record, and its bundles if they are needed. Of one that was
-// pruned the record may be gone, too.
+// release adds the record of a release, and its bundles if they are needed. A pruned release
+// needs no bundles, and its record may be gone too.
 func (x *Export) release(ctx context.Context, version, sum string, needed bool) error {
 	releases := x.publisher.Library()
 	data, err := releases.RecordData(ctx, version, sum)
@@ -128,8 +129,8 @@ func (x *Export) release(ctx context.Context, version, sum string, needed bool) 
 	return nil
 }
 
-// Write writes the file. It fails with ErrBytes if the store holds other bytes than were
-// published.
+// Write writes the file. It fails with library.ErrStored if a bundle is gone or its bytes
+// are not those that were published.
 func (x *Export) Write(ctx context.Context, w io.Writer) error {
 	a, err := newArchive(w)
 	if err != nil {

@@ -7,27 +7,30 @@
 // gives the same bytes. Its members are, in this order:
 //
 //	tsmon-export.json              the Header: which channels, from which entry to which
-//	log/stable/0000000001.json …   the entries of each channel behind Since
-//	releases/1.4.0/release.json …  the records of the releases that they are about
-//	releases/1.4.0/<bundle>.sig    the signature of a bundle, followed by
-//	releases/1.4.0/<bundle>        its bytes, of what a store at Since does not have
+//	log/stable/0000000001.json …   the entries of each channel after Since
+//	releases/1.4.0/release.json …  the records of the releases in these entries
+//	releases/1.4.0/<bundle>.sig    the signature of a bundle that a store at Since lacks,
+//	releases/1.4.0/<bundle>        followed by the bundle itself
 //
 // # What is promised
 //
-// Nothing is believed because it is in the file, or in the other store. Entries must
-// follow those that the store has, hash by hash, with the signatures that its own
-// configuration and log ask for; records must be those that the entries name, bundles those
-// of the records, and signatures those of keys that the store's owner trusts. Only then do
-// the entries count, all at once, and manifests are rendered with the store's own public
-// URL. Interrupted anywhere, the channel is as it was before, and the same call again
-// completes it.
+// Nothing in the file or the other store is trusted unchecked:
 //
-// A channel that is fed is moved by nobody else: the log is the other store's.
+//   - Entries must follow the store's own entries, hash by hash. They need the signatures
+//     that the store's own configuration and log demand.
+//   - Records must have the hashes in the entries, and bundles the hashes in the records.
+//   - Bundles must be signed by keys that the store's owner trusts.
+//
+// The entries count only after all of these checks, and then all at once. Manifests are
+// rendered with the store's own public URL. If a call is interrupted, the channel stays as
+// it was, and the same call completes it later.
+//
+// A channel that is fed can't be moved here: its log belongs to the other store.
 //
 // # What is refused
 //
-// A state that is older than the one that the store has, a log that forks off from it, a
-// version whose bytes are others there, and whatever does not belong to the file.
+// The package refuses a log that is older than the store's or forks off from it, a version
+// that has other bytes in the store, and members that don't belong in the file.
 package feed
 
 import (
@@ -41,15 +44,16 @@ import (
 )
 
 var (
-	// ErrOlder means that what comes is older than what is there.
-	ErrOlder = errors.New("it is older than what is here")
+	// ErrOlder means that the log there ends before the log here.
+	ErrOlder = errors.New("the log there is older than the log here")
 	// ErrForked means that two logs differ in an entry that both have.
-	ErrForked = errors.New("it has another history")
-	// ErrAhead means that entries are missing between what is here and what comes.
-	ErrAhead = errors.New("it begins too late")
+	ErrForked = errors.New("the logs have different histories")
+	// ErrAhead means that entries are missing between the end of the log here and the first
+	// entry that was received.
+	ErrAhead = errors.New("entries are missing in between")
 	// ErrDamaged means that a file is not as Export wrote it.
 	ErrDamaged = errors.New("the file is damaged")
-	// ErrMissing means that objects are missing.
+	// ErrMissing means that the new entries need objects that neither side has.
 	ErrMissing = errors.New("objects are missing")
 )
 
@@ -82,25 +86,25 @@ type Report struct {
 	DryRun   bool      `json:"dry_run,omitempty"`
 	File     string    `json:"file,omitempty"`
 	Channels []Channel `json:"channels"`
-	Releases []Release `json:"releases"` // whose bundles were carried
+	Releases []Release `json:"releases"` // the releases whose bundles were carried
 }
 
-// Channel is what was carried of a channel.
+// Channel describes the entries of a channel that were carried.
 type Channel struct {
 	Channel  string `json:"channel"`
-	Version  string `json:"version"`  // that it shows in the end
+	Version  string `json:"version"`  // the version that the last entry shows
 	Since    uint64 `json:"since"`    // the entry before the first one that was carried
 	Sequence uint64 `json:"sequence"` // the last entry
 }
 
-// Release is what was carried of a release.
+// Release counts the bundles of a release that were carried.
 type Release struct {
 	Version string `json:"version"`
 	Bundles int    `json:"bundles"`
 	Bytes   int64  `json:"bytes"`
 }
 
-// carried counts a bundle.
+// carried adds a bundle to the report.
 func (r *Report) carried(version string, bytes int64) {
 	i := slices.IndexFunc(r.Releases, func(known Release) bool { return known.Version == version })
 	if i < 0 {
@@ -115,13 +119,13 @@ func refuse(cause error, mend, format string, args ...any) error {
 	return bundle.Refuse(cause, mend, format, args...)
 }
 
-// lasting returns the versions whose bundles a store with a log has, in the order in which
-// they were first shown.
+// lasting returns the versions of a log that were not pruned, in the order in which they were
+// first shown. A store with this log has their bundles.
 func lasting(log *channels.Log) []string {
 	return slices.DeleteFunc(library.VersionsOf(log), log.Pruned)
 }
 
-// until returns the part of a log up to an entry.
+// until returns the part of a log up to the entry with the number sequence.
 func until(log *channels.Log, sequence uint64) *channels.Log {
 	n, _ := slices.BinarySearchFunc(log.Entries, sequence+1, func(e channels.Entry, number uint64) int { return cmp.Compare(e.Sequence, number) })
 	return &channels.Log{Channel: log.Channel, Entries: log.Entries[:n]}

@@ -23,13 +23,13 @@ import (
 	"tsmon/store/object/objecttest"
 )
 
-// member is a member of a file that is put together by hand.
+// member is a member of a file that a test assembles.
 type member struct {
 	tar.Header
 	data string
 }
 
-// take apart a file.
+// apart splits a file into its members.
 func apart(t testing.TB, file []byte) (all []member) {
 	t.Helper()
 	z, err := zstd.NewReader(bytes.NewReader(file))
@@ -90,8 +90,8 @@ func index(t testing.TB, all []member, begins string) int {
 	return i
 }
 
-// TestHostileFiles: what is not as Export wrote it moves nothing, and the file as it was
-// written still brings the channel.
+// TestHostileFiles: a file that differs from what Export wrote changes no channel, and
+// importing the original file still works.
 func TestHostileFiles(t *testing.T) {
 	hq, _ := sides(t)
 	hq.publish(t, "stable", "1.0.0")
@@ -236,7 +236,7 @@ func TestNotRead(t *testing.T) {
 	}
 }
 
-// TestStrangers: a site believes its own keys, and the history that it has.
+// TestStrangers: a site trusts only its own keys and the history that it already has.
 func TestStrangers(t *testing.T) {
 	hq, site := sides(t)
 	hq.publish(t, "stable", "1.0.0")
@@ -248,7 +248,7 @@ func TestStrangers(t *testing.T) {
 	if _, err := newPlace(t, "http://10.0.0.8", hq.key).take(t, stranger.export(t, 0)); !errors.Is(err, signing.ErrUntrustedKey) {
 		t.Errorf("other keys: %v", err)
 	}
-	// follows: `tsmon channel log …` on both sides shows where they part: somebody has moved the channel on one of them who may not, or the origin was restored from a backup and moved on: then the site begins anew in another storage
+	// follows: `tsmon channel log …` on both sides shows where they differ; either somebody moved the channel on one side without being allowed to, or the origin was restored from a backup and then moved on; in the second case, start the site again in another storage
 	twin := newPlace(t, "https://hq.example.com/app", hq.key)
 	twin.Who = "another"
 	twin.publish(t, "stable", "1.0.0")
@@ -260,7 +260,7 @@ func TestStrangers(t *testing.T) {
 	}
 	here, there := site.log(t), twin.log(t)
 	if here.HashOf(1) == there.HashOf(1) {
-		t.Error("the logs do not tell where they part")
+		t.Error("the logs don't show where they differ")
 	}
 	site.shows(t, "1.0.0")
 
@@ -302,7 +302,7 @@ func (p *place) log(t testing.TB) *channels.Log {
 	return log
 }
 
-// TestLyingRecord: a log that shows other bundles than its records have is refused, also if
+// TestLyingRecord: a log whose bundles differ from those of its records is refused, even if
 // every hash is right.
 func TestLyingRecord(t *testing.T) {
 	hq, site := sides(t)
@@ -321,7 +321,7 @@ func TestLyingRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	all[0].data = string(data)
-	// follows: nothing of it is believed: `tsmon channel verify` where it comes from tells what is wrong
+	// follows: nothing was accepted: `tsmon channel verify` at the origin says what is wrong
 	if _, err := site.take(t, together(t, all, "")); !errors.Is(err, library.ErrStored) {
 		t.Errorf("%v", err)
 	}
@@ -331,7 +331,7 @@ func TestLyingRecord(t *testing.T) {
 	site.must(t, hq.export(t, 0))
 }
 
-// TestQuorum: a site believes what its operators have signed, whoever brings it.
+// TestQuorum: a site accepts entries that its operators have signed, from any source.
 func TestQuorum(t *testing.T) {
 	hq, site := sides(t)
 	annKey, ann := signingtest.Sign(t, channels.Namespace)
@@ -378,7 +378,7 @@ func TestQuorum(t *testing.T) {
 	if _, err := site.take(t, unsigned.export(t, 0)); !errors.Is(err, channels.ErrUnsigned) {
 		t.Errorf("no signatures: %v", err)
 	}
-	// follows: nothing of it is believed: take it again from where it was made; `tsmon channel verify …` there tells whether that log is sound; tsmon.yaml here must have its operators, and server.operators_root as there, if one of those keys put them in force
+	// follows: nothing was accepted: get a new copy from the origin; `tsmon channel verify …` there checks its log; tsmon.yaml here must name the same operators, and the same server.operators_root if that key put them in force
 	other := newPlace(t, "http://10.0.0.8", hq.key)
 	other.Policies["stable"] = release.Policy{Operators: &channels.Operators{Keys: map[string]string{"eve": eveKey}, Approvals: 1, Rollbacks: 1}}
 	if _, err := other.take(t, good); !errors.Is(err, channels.ErrUnsigned) {
@@ -390,8 +390,8 @@ func TestQuorum(t *testing.T) {
 	site.shows(t, "1.0.0")
 }
 
-// TestOtherOperators: a store whose tsmon.yaml names others than those who sign takes nothing,
-// however well the entries follow its own.
+// TestOtherOperators: a store whose tsmon.yaml names other operators than those who signed
+// accepts nothing, even if the entries follow its own.
 func TestOtherOperators(t *testing.T) {
 	hq, site := sides(t)
 	annKey, ann := signingtest.Sign(t, channels.Namespace)
@@ -419,7 +419,7 @@ func TestOtherOperators(t *testing.T) {
 
 var errKilled = errors.New("killed")
 
-// TestDryRuns write nothing, and find what is wrong.
+// TestDryRuns: a dry run writes nothing, and still reports what is wrong.
 func TestDryRuns(t *testing.T) {
 	hq, site := sides(t)
 	hq.publish(t, "stable", "1.0.0")
@@ -443,7 +443,7 @@ func TestDryRuns(t *testing.T) {
 	}
 }
 
-// FuzzImport: whatever a file holds, an import ends, and shows nothing that does not verify.
+// FuzzImport: an import of any file ends, and shows nothing that does not verify.
 func FuzzImport(f *testing.F) {
 	hq, site := sides(f)
 	hq.publish(f, "stable", "1.0.0")

@@ -13,9 +13,9 @@ import (
 	"tsmon/release/library"
 )
 
-// Import adds the channels and releases of a file to the publisher's store. With dry it only
-// verifies the file. The package comment lists what is verified. A second call completes what
-// was interrupted, or does nothing.
+// Import adds the channels and releases of a file to the publisher's store. It verifies the
+// file as the package comment describes; with dry it does nothing else. A second call
+// completes an interrupted one, or does nothing.
 func Import(ctx context.Context, p *release.Publisher, file io.Reader, dry bool) (*Report, error) {
 	in, err := take(ctx, p, file, dry)
 	if err == nil {
@@ -27,7 +27,8 @@ func Import(ctx context.Context, p *release.Publisher, file io.Reader, dry bool)
 	return in.report, nil
 }
 
-// take reads a file and verifies it. With dry the store stays as it is.
+// take reads and verifies a file, and stores its bundles unless dry is set. The channels stay
+// as they are until commit.
 func take(ctx context.Context, p *release.Publisher, file io.Reader, dry bool) (*intake, error) {
 	in, err := newIntake(ctx, p, p.Library(), dry)
 	if err != nil {
@@ -50,14 +51,15 @@ func take(ctx context.Context, p *release.Publisher, file io.Reader, dry bool) (
 type importing struct {
 	*intake
 	file    *opened
-	spoiled []string // keys of bundles with other bytes
+	spoiled []string // keys of bundles whose bytes are not those that were published
 }
 
 func unread(err error) error {
 	return &release.Refusal{Cause: err, Mend: "copy it again, or export it again, and compare the checksums of both copies"}
 }
 
-// unread adds to an error what a damaged file lacks. That is known once all records are read.
+// unread adds to an error the objects that a damaged file lacks. They are known once all records
+// have been read.
 func (im *importing) unread(err error) error {
 	if keys := im.missing(); len(im.lacking) > 0 {
 		err = fmt.Errorf("%w; not read: %d objects, the first is %s", err, len(keys), keys[0])
@@ -87,22 +89,22 @@ func isRecord(name string) bool {
 	return ok && name == library.RecordKey(version, 1)
 }
 
-// here reports whether only entries that are here already are about a version.
+// here reports whether a version occurs in the store's entries but in none of the new ones.
 func (im *importing) here(version string) bool {
 	return im.releases[version] == nil && slices.ContainsFunc(im.deliveries, func(d *delivery) bool { return d.before.Record(version) != "" })
 }
 
-// part is what a file has of a channel.
+// part holds the entries of a channel in a file.
 type part struct {
 	Range
 	before *channels.Log
-	raw    [][]byte // lost ones are empty
+	raw    [][]byte // empty for lost entries
 }
 
-// next is the number of the entry behind those that were read.
+// next returns the number of the entry after those that were read.
 func (p *part) next() uint64 { return p.Since.Sequence + uint64(len(p.raw)) + 1 }
 
-// logs reads the header and the entries, up to the member after them.
+// logs reads the header and all entries, and then goes to the member after them.
 func (im *importing) logs(ctx context.Context) error {
 	h, err := im.file.header()
 	if err != nil {
@@ -111,7 +113,7 @@ func (im *importing) logs(ctx context.Context) error {
 	parts := map[string]*part{}
 	for _, r := range h.Channels {
 		if channels.CheckName(r.Channel) != nil || parts[r.Channel] != nil || r.Until.Sequence < r.Since.Sequence || r.Until.Sequence-r.Since.Sequence > channels.MaxEntries {
-			return fmt.Errorf("%w: %s says what can't be of %.40q", ErrDamaged, headerName, r.Channel)
+			return fmt.Errorf("%w: %s lists %.40q twice, or with an invalid name or invalid entry numbers", ErrDamaged, headerName, r.Channel)
 		}
 		before, err := im.log(ctx, r.Channel)
 		if err != nil {
@@ -124,7 +126,7 @@ func (im *importing) logs(ctx context.Context) error {
 		channel, sequence, ok := channels.SequenceIn(im.file.name)
 		p := parts[channel]
 		if total += im.file.size; !ok || p == nil || sequence < p.next() || sequence-p.Since.Sequence > channels.MaxEntries || total > channels.MaxHistory {
-			return fmt.Errorf("%w: %.100q does not belong there", ErrDamaged, im.file.name)
+			return fmt.Errorf("%w: the entry %.100q is out of place or too large", ErrDamaged, im.file.name)
 		}
 		data, err := im.file.data(channels.MaxEntry)
 		if err != nil {
@@ -139,7 +141,7 @@ func (im *importing) logs(ctx context.Context) error {
 	for _, r := range h.Channels {
 		p := parts[r.Channel]
 		if last := p.next() - 1; last != r.Until.Sequence {
-			return fmt.Errorf("%w: entries of %s end at %d, not at %d", ErrDamaged, r.Channel, last, r.Until.Sequence)
+			return fmt.Errorf("%w: the entries of %s end at %d, not at %d", ErrDamaged, r.Channel, last, r.Until.Sequence)
 		}
 		if err := im.follow(ctx, p.before, r.Since, p.raw); err != nil {
 			return err
@@ -148,7 +150,7 @@ func (im *importing) logs(ctx context.Context) error {
 	return nil
 }
 
-// allRecords reads the records of releases, up to the member after them.
+// allRecords reads the records of releases, and then goes to the member after them.
 func (im *importing) allRecords(context.Context) error {
 	total := int64(0)
 	for isRecord(im.file.name) {
@@ -171,7 +173,7 @@ func (im *importing) allRecords(context.Context) error {
 	return nil
 }
 
-// object takes a bundle or its signature, which the record has, too.
+// object reads a bundle, or its signature, which the record also holds.
 func (im *importing) object(ctx context.Context) error {
 	name := im.file.name
 	version, _ := library.VersionIn(name)
@@ -180,7 +182,7 @@ func (im *importing) object(ctx context.Context) error {
 	}
 	r := im.releases[version]
 	if r == nil || r.record == nil {
-		return fmt.Errorf("%w: %.100q does not belong to it", ErrDamaged, name)
+		return fmt.Errorf("%w: no entry or record in it names %.100q", ErrDamaged, name)
 	}
 	for _, b := range r.record.Bundles {
 		switch key := library.BundleKey(version, b.Name); name {
@@ -201,10 +203,10 @@ func (im *importing) object(ctx context.Context) error {
 			err := im.receive(ctx, lacking, im.file)
 			if errors.Is(err, library.ErrBytes) {
 				im.spoiled = append(im.spoiled, key)
-				return nil // the others can still be had
+				return nil // read the other bundles; objects reports the error
 			}
 			return err
 		}
 	}
-	return fmt.Errorf("%w: %.100q does not belong to it", ErrDamaged, name)
+	return fmt.Errorf("%w: no entry or record in it names %.100q", ErrDamaged, name)
 }

@@ -22,14 +22,14 @@ import (
 	"tsmon/signing"
 )
 
-// intake is what comes to a store: nothing of it counts before commit.
+// intake collects and verifies what a store receives. The new entries count only after commit.
 type intake struct {
 	*release.Publisher
-	from       library.Library // has the records that are not known yet
+	from       library.Library // where fetch looks for missing records
 	dry        bool
-	mirrors    bool // it comes from a store
+	mirrors    bool // the source is a store, not a file
 	report     *Report
-	standing   []*channels.Log // of all channels that can be read
+	standing   []*channels.Log // the store's own readable logs
 	deliveries []*delivery
 	releases   map[string]*incoming // by version
 
@@ -37,22 +37,22 @@ type intake struct {
 	lacking map[string]piece // by key
 }
 
-// incoming is a release that new entries are about.
+// incoming is a release in the new entries.
 type incoming struct {
 	sum     string          // SHA-256 of its record
-	needed  bool            // its bundles must be there
+	needed  bool            // the store must have its bundles
 	unbound bool            // its signatures need not name the version
-	record  *library.Record // nil until it is known
-	data    []byte          // of the record
+	record  *library.Record // nil until it is read
+	data    []byte          // the bytes of the record
 }
 
-// delivery is what comes of one channel.
+// delivery holds the new entries of one channel.
 type delivery struct {
 	before, after *channels.Log
-	raw           [][]byte // of the entries in between
+	raw           [][]byte // the bytes of the new entries
 }
 
-// fresh returns the entries that come.
+// fresh returns the new entries.
 func (d *delivery) fresh() []channels.Entry { return d.after.Entries[len(d.before.Entries):] }
 
 // sideBySide is how many bundles are checked or copied at once.
@@ -78,7 +78,7 @@ func newIntake(ctx context.Context, p *release.Publisher, from library.Library, 
 	for _, name := range names {
 		log, err := repository.Load(ctx, name)
 		if errors.Is(err, channels.ErrLog) {
-			continue // it is an error only if it is fed
+			continue // the method log reports the error if the channel is fed
 		}
 		if err != nil {
 			return nil, err
@@ -97,9 +97,9 @@ func (in *intake) log(ctx context.Context, name string) (*channels.Log, error) {
 		return in.standing[i], nil
 	}
 	repository := in.Repository()
-	log, err := repository.Load(ctx, name) // there is none, a delivery was begun, or it is broken
+	log, err := repository.Load(ctx, name) // the log is empty, broken, or a delivery was interrupted
 	if distrusted(err) {
-		// What comes may put the configured operators in force: follow insists on them.
+		// The new entries may put the configured operators in force. follow demands that.
 		repository.Trust[name] = channels.Trust{Root: in.Root}
 		return repository.Load(ctx, name)
 	}
@@ -112,13 +112,13 @@ func distrusted(err error) bool {
 	return errors.Is(err, fault.ErrStrangers) || errors.Is(err, fault.ErrBare)
 }
 
-// follow takes the entries of a channel behind an earlier one.
+// follow verifies the entries of a channel after since, and adds them as a delivery.
 func (in *intake) follow(ctx context.Context, before *channels.Log, since channels.Position, raw [][]byte) error {
 	name, end := before.Channel, before.End()
 	last := since.Sequence + uint64(len(raw))
 	switch {
 	case since.Sequence > end.Sequence:
-		return refuse(ErrAhead, in.again(name, end.Sequence), "%s begins behind entry %d there, and ends at entry %d here", name, since.Sequence, end.Sequence)
+		return refuse(ErrAhead, in.again(name, end.Sequence), "%s begins after entry %d there, and ends at entry %d here", name, since.Sequence, end.Sequence)
 	case differ(since.Hash, before.HashOf(since.Sequence)):
 		return forked(name, since.Sequence)
 	}
@@ -141,13 +141,13 @@ func (in *intake) follow(ctx context.Context, before *channels.Log, since channe
 	}
 	after, err := in.Repository().Follow(ctx, before, fresh)
 	if errors.Is(err, channels.ErrFuture) {
-		return &release.Refusal{Cause: err, Mend: "set the clock of this site's store by NTP, or of the machine that keeps it; if that is right, `tsmon channel verify " + name + "` where it comes from says what leads out"}
+		return &release.Refusal{Cause: err, Mend: "set the clock of this site's store, or of the machine that hosts it, by NTP; if that clock is right, `tsmon channel verify " + name + "` at the origin says how to fix its log"}
 	}
 	if distrusted(err) {
 		return err
 	}
 	if err != nil {
-		return &release.Refusal{Cause: err, Mend: "nothing of it is believed: take it again from where it was made; `tsmon channel verify " + name + "` there tells whether that log is sound; tsmon.yaml here must have its operators, and server.operators_root as there, if one of those keys put them in force"}
+		return &release.Refusal{Cause: err, Mend: "nothing was accepted: get a new copy from the origin; `tsmon channel verify " + name + "` there checks its log; tsmon.yaml here must name the same operators, and the same server.operators_root if that key put them in force"}
 	}
 	in.deliveries = append(in.deliveries, &delivery{before, after, fresh})
 	in.report.Channels = append(in.report.Channels, Channel{name, "", end.Sequence, after.End().Sequence})
@@ -158,10 +158,10 @@ func (in *intake) follow(ctx context.Context, before *channels.Log, since channe
 func differ(a, b string) bool { return a != "" && b != "" && a != b }
 
 func forked(name string, sequence uint64) error {
-	return refuse(ErrForked, "`tsmon channel log "+name+"` on both sides shows where they part: somebody has moved the channel on one of them who may not, or the origin was restored from a backup and moved on: then the site begins anew in another storage", "entry %[2]d of %[1]s is another one here", name, sequence)
+	return refuse(ErrForked, "`tsmon channel log "+name+"` on both sides shows where they differ; either somebody moved the channel on one side without being allowed to, or the origin was restored from a backup and then moved on; in the second case, start the site again in another storage", "entry %[2]d of %[1]s differs here", name, sequence)
 }
 
-// again says how to get what is missing.
+// again returns the hint for getting missing entries.
 func (in *intake) again(name string, since uint64) string {
 	if in.mirrors {
 		return "wait until the other store has it, or mirror the store that this one was fed from"
@@ -170,21 +170,21 @@ func (in *intake) again(name string, since uint64) string {
 }
 
 func exportMend(names, since string) string {
-	return fmt.Sprintf("`tsmon release export %s --since %s --output FILE`, where it comes from, writes what is missing here", names, since)
+	return fmt.Sprintf("at the origin, run `tsmon release export %s --since %s --output FILE`: it writes everything that is missing here", names, since)
 }
 
-// older says what to do about a log that ends before the one here.
+// older returns the hint for a log that ends before the log here.
 func (in *intake) older(name string, last, end uint64) string {
 	if in.mirrors {
 		return in.again(name, end)
 	}
-	return fmt.Sprintf("take a newer file. If its origin was restored from a backup, `tsmon release export %s --since %d --output FILE` here writes what was lost there, and `tsmon release import FILE` there brings it back", name, last)
+	return fmt.Sprintf("take a newer file. If its origin was restored from a backup, run `tsmon release export %s --since %d --output FILE` here, which writes the entries that were lost there, and `tsmon release import FILE` there", name, last)
 }
 
-// missingMend is again for all channels.
+// missingMend returns the hint for getting missing objects.
 func (in *intake) missingMend() string {
 	if in.mirrors {
-		return "`tsmon channel verify` with the other store as storage tells what is wrong there; then run the same command again"
+		return "`tsmon channel verify` with the other store as storage says what is wrong there; fix that, then run the same command again"
 	}
 	var names, since []string
 	for _, d := range in.deliveries {
@@ -194,7 +194,7 @@ func (in *intake) missingMend() string {
 	return exportMend(strings.Join(names, " "), strings.Join(since, ","))
 }
 
-// settle finds out which releases the new entries are about, once all logs are known.
+// settle collects the releases of the new entries. All logs must be known by then.
 func (in *intake) settle(context.Context) error {
 	for i, d := range in.deliveries {
 		if head := d.after.Head(); head != nil {
@@ -231,7 +231,7 @@ func (in *intake) settle(context.Context) error {
 	return nil
 }
 
-// presentable holds what clients will read to the same rules as every manifest.
+// presentable checks the manifests that clients will read by the rules for every manifest.
 func (in *intake) presentable(d *delivery) error {
 	rules := manifest.Rules{Keys: in.Keys, AllowUnbound: in.Policies[d.after.Channel].AllowUnbound}
 	head := d.after.Head()
@@ -251,7 +251,7 @@ func (in *intake) presentable(d *delivery) error {
 		if _, problems := manifest.Check(data, rules); len(problems) > 0 {
 			mend := problems[0].Mend
 			if errors.Is(problems, signing.ErrUntrustedKey) {
-				mend = "write the public key that verifies it into trusted_keys here, as tsmon.yaml has it where releases are made, if you know it to be the application's"
+				mend = "if you know that the signing key is the application's, copy its public key from tsmon.yaml at the origin to trusted_keys here"
 			}
 			return &release.Refusal{Cause: fmt.Errorf("%s: %s: %w", d.after.Channel, r.Version, problems.Gist()), Mend: mend}
 		}
@@ -259,11 +259,11 @@ func (in *intake) presentable(d *delivery) error {
 	return nil
 }
 
-// record takes the bytes of a release's record.
+// record verifies the record of a release, and keeps it for commit.
 func (in *intake) record(version string, data []byte) error {
 	wanted := in.releases[version]
 	if wanted == nil || wanted.record != nil {
-		return fmt.Errorf("%w: a record of %.70q does not belong to it", ErrDamaged, version)
+		return fmt.Errorf("%w: its record of %.70q is repeated, or no entry names it", ErrDamaged, version)
 	}
 	if library.SumOf(data) != wanted.sum {
 		return fmt.Errorf("%w: the record of %s is not the one that the log names", ErrDamaged, version)
@@ -278,7 +278,7 @@ func (in *intake) record(version string, data []byte) error {
 				continue
 			}
 			if err := record.Backs(r); err != nil {
-				return &release.Refusal{Cause: err, Mend: "nothing of it is believed: `tsmon channel verify` where it comes from tells what is wrong"}
+				return &release.Refusal{Cause: err, Mend: "nothing was accepted: `tsmon channel verify` at the origin says what is wrong"}
 			}
 		}
 	}
@@ -293,7 +293,7 @@ func (in *intake) record(version string, data []byte) error {
 	return nil
 }
 
-// fetch takes the records that are needed and not known from a store that may have them.
+// fetch reads the needed records that are still missing from a store that may have them.
 func (in *intake) fetch(ctx context.Context) error {
 	for version, r := range in.releases {
 		if !r.needed || r.record != nil {
@@ -313,7 +313,7 @@ func (in *intake) fetch(ctx context.Context) error {
 	return nil
 }
 
-// stock finds out which bundles are needed and not here, once all records are known.
+// stock finds the needed bundles that the store lacks. All records must be known by then.
 func (in *intake) stock(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(2 * sideBySide)
@@ -356,7 +356,7 @@ func (in *intake) receive(ctx context.Context, b piece, r io.Reader) error {
 	return nil
 }
 
-// missing lists what is needed and not here, sorted.
+// missing lists the keys of needed objects that the store lacks, sorted.
 func (in *intake) missing() []string {
 	keys := slices.Collect(maps.Keys(in.lacking))
 	for version, r := range in.releases {
@@ -371,7 +371,7 @@ func (in *intake) missing() []string {
 // maxNamed is how many missing objects an error names.
 const maxNamed = 5
 
-// whole returns an error unless everything that the entries need is here.
+// whole returns an error unless the store has every object that the new entries need.
 func (in *intake) whole(context.Context) error {
 	keys := in.missing()
 	if len(keys) == 0 {
@@ -384,7 +384,8 @@ func (in *intake) whole(context.Context) error {
 	return refuse(ErrMissing, in.missingMend(), "%s", names)
 }
 
-// commit has the entries count, and shows them. Everything that they need is here.
+// commit puts the new entries into force and writes the manifests. The store must have every
+// object that the entries need.
 func (in *intake) commit(ctx context.Context) error {
 	slices.SortFunc(in.report.Releases, func(a, b Release) int { return library.CompareVersions(a.Version, b.Version) })
 	if in.dry {
@@ -413,7 +414,7 @@ func (in *intake) commit(ctx context.Context) error {
 		}
 		in.report.Changed = in.report.Changed || moved
 		if len(d.raw) > 0 {
-			_ = repository.PackAll(ctx, log) // without segments it is read entry by entry
+			_ = repository.PackAll(ctx, log) // if it fails, the log is read entry by entry
 		}
 	}
 	return nil

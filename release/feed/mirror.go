@@ -17,8 +17,8 @@ import (
 
 // Mirror copies channels from another store to the publisher's, as Import does from a file.
 // Without names it copies every configured channel that the other store has, except those
-// that were moved here. A channel without news costs the other store one list request and one
-// read.
+// that were moved here. An unchanged channel costs one list request and one read of the other
+// store.
 func Mirror(ctx context.Context, p *release.Publisher, from object.Store, names []string, dry bool) (*Report, error) {
 	in, err := newIntake(ctx, p, library.Library{Store: from, Keys: p.Keys, Trust: p.Repository().Trust}, dry)
 	if err != nil {
@@ -35,11 +35,10 @@ func Mirror(ctx context.Context, p *release.Publisher, from object.Store, names 
 // mirror is one run of Mirror.
 type mirror struct {
 	*intake
-	names []string // of channels; none: all
+	names []string // names of channels; empty for all
 }
 
-// channels reads the logs of channels; without names, those of all that are configured,
-// that the other store has, and that are not moved here.
+// channels reads the logs of the channels that Mirror copies.
 func (m *mirror) channels(ctx context.Context) error {
 	names := m.names
 	if err := m.Configured(names...); err != nil {
@@ -60,7 +59,8 @@ func (m *mirror) channels(ctx context.Context) error {
 	return nil
 }
 
-// channel reads what follows the log of a channel, and the entry before it.
+// channel reads the entries that follow the log of a channel, and the last entry of the log,
+// so that a fork is noticed.
 func (m *mirror) channel(ctx context.Context, name string, named bool) error {
 	before, err := m.log(ctx, name)
 	if err != nil {
@@ -89,11 +89,11 @@ func (m *mirror) channel(ctx context.Context, name string, named bool) error {
 func (m *mirror) bundles(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(sideBySide)
-	for _, b := range slices.Collect(maps.Values(m.lacking)) { // a copy: receive shortens it
+	for _, b := range slices.Collect(maps.Values(m.lacking)) { // a copy, because receive deletes from lacking
 		group.Go(func() error {
 			body, info, err := m.from.Store.Get(ctx, library.BundleKey(b.version, b.Name))
 			if errors.Is(err, fs.ErrNotExist) {
-				return nil // it stays lacking
+				return nil // it stays in lacking
 			}
 			if err != nil {
 				return err

@@ -28,11 +28,11 @@ func printTable(w io.Writer, reach []gate.Reach, rings, verbose bool) {
 	}
 }
 
-// printReach prints what each kind of client gets, and which clients a rollback does not reach.
+// printReach prints what each kind of client gets, and which clients a rollback can't reach.
 func printReach(w io.Writer, p *release.Plan, verbose bool) {
 	printTable(w, p.Reach, p.Rings, verbose)
 	if p.Action == channels.Rollback && slices.ContainsFunc(p.Reach, func(r gate.Reach) bool { return r.Outcome == "ahead" }) {
-		fmt.Fprintf(w, "\nnot reached: clients on a version above %s keep it, the updater only goes forward;\na fixed build with a higher version reaches them\n", p.Version)
+		fmt.Fprintf(w, "\nnot reached: clients on a version above %s keep it, because the updater only goes forward;\na fixed build with a higher version reaches them\n", p.Version)
 	}
 	if len(p.Unbound) > 0 {
 		fmt.Fprintf(w, "\nnot reached: applications that require a signed version refuse %s\n", strings.Join(p.Unbound, ", "))
@@ -41,14 +41,14 @@ func printReach(w io.Writer, p *release.Plan, verbose bool) {
 	}
 }
 
-// reachGroup is a range of installed versions whose clients get the same.
+// reachGroup is a range of installed versions whose clients get the same release.
 type reachGroup struct {
 	first, last string
 	versions    int
 	lots        []lot
 }
 
-// lot is what a group of clients gets, regardless of their versions.
+// lot is a group of clients that get the same release, regardless of their versions.
 type lot struct {
 	gets    gate.Reach // without version and client
 	clients []client
@@ -66,8 +66,8 @@ func (k kind) compare(l kind) int {
 	return cmp.Or(strings.Compare(k.target, l.target), strings.Compare(k.bundleType, l.bundleType))
 }
 
-// groupReach groups consecutive versions that get the same, or, verbosely, none. static
-// names the address of clients that ask no server.
+// groupReach groups consecutive versions whose clients get the same. With verbose each
+// version has its own group. static names the address of clients that ask no server.
 func groupReach(reach []gate.Reach, static string, verbose bool) []reachGroup {
 	var groups []reachGroup
 	for i := 0; i < len(reach); {
@@ -128,8 +128,8 @@ func (g *reachGroup) rows() [][]string {
 	return rows
 }
 
-// on describes the clients of a lot, with one text for those that ask in the same ways. all are
-// all clients.
+// on describes the clients of a lot, with one text for all that ask in the same way. all has
+// the clients of every lot.
 func (l lot) on(all map[kind][]client) []string {
 	asking := map[string][]kind{}
 	for _, k := range slices.SortedFunc(maps.Keys(all), kind.compare) {
@@ -145,7 +145,8 @@ func (l lot) on(all map[kind][]client) []string {
 	return texts
 }
 
-// waysOf describes how some clients of a kind ask, "" for all of them.
+// waysOf describes how some of a kind's clients ask: at which address, and whether in the
+// rollout. It returns "" if some are all of them.
 func waysOf(some, all []client) []string {
 	if len(some) == len(all) {
 		return []string{""}
@@ -172,8 +173,8 @@ func distinct(clients []client, part func(client) string) []string {
 	return slices.Compact(parts)
 }
 
-// kindsText lists kinds of clients. A target without a bundle type includes all its bundle
-// types.
+// kindsText lists kinds of clients. A target without a bundle type includes all of its
+// bundle types.
 func kindsText(kinds []kind) string {
 	types := map[string][]string{}
 	for _, k := range kinds {

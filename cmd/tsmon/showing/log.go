@@ -20,19 +20,19 @@ import (
 	"tsmon/store/object"
 )
 
-// LogRow is an entry of `tsmon channel log --json`, without its manifest.
+// LogRow is an entry in the output of `tsmon channel log --json`.
 type LogRow struct {
 	ChannelState
 	From   string           `json:"from,omitempty"`
 	Why    string           `json:"why,omitempty"`
 	Origin *channels.Origin `json:"origin,omitempty"`
-	// SignedBy are operators by the names in earlier entries; an unknown key is shown itself.
+	// SignedBy has the operators' names from earlier entries, and unknown keys themselves.
 	SignedBy []string `json:"signed_by,omitempty"`
 	// Refused is why the entry does not count, for example because it is forged.
 	Refused string `json:"refused,omitempty"`
 }
 
-// commit is the beginning of the commit that an entry comes from.
+// commit returns the first digits of the Git commit that the release was built from.
 func (r *LogRow) commit() string {
 	if r.Origin == nil {
 		return ""
@@ -80,7 +80,7 @@ func runChannelLog(ctx context.Context, app *cli.App, channel string, limit int)
 	rows := [][]string{{"ENTRY", "WHEN", "ACTION", "VERSION", "FROM", "COMMIT", "WHO", "SIGNED BY", "WHY"}}
 	var force *channels.Operators
 	if limit > 0 {
-		force = p.Policies[channel].Operators // the operators in force before are unknown
+		force = p.Policies[channel].Operators // earlier entries, which may name others, aren't read
 	}
 	for _, e := range shown.entries {
 		why := shown.refused[e.Sequence]
@@ -93,13 +93,13 @@ func runChannelLog(ctx context.Context, app *cli.App, channel string, limit int)
 			action = "REFUSED " + action
 		}
 		if e.When.IsZero() {
-			r.When = "" // nobody can tell
+			r.When = "" // the entry can't be read
 		}
 		entries = append(entries, r)
 		rows = append(rows, []string{strconv.FormatUint(r.Sequence, 10), r.When, action, r.versionText(), r.From, r.commit(), r.Who, strings.Join(r.SignedBy, ", "), r.Why})
 	}
 	const commit, signedBy = 5, 7
-	for _, column := range []int{signedBy, commit} { // of nobody, or none is from a CI job
+	for _, column := range []int{signedBy, commit} { // leave out an empty column
 		if !slices.ContainsFunc(rows[1:], func(row []string) bool { return row[column] != "" }) {
 			for i, row := range rows {
 				rows[i] = slices.Delete(row, column, column+1)
@@ -112,8 +112,8 @@ func runChannelLog(ctx context.Context, app *cli.App, channel string, limit int)
 	return broken
 }
 
-// newestEntries reads the newest entries of a log, all for limit 0. Of a log that is broken
-// it returns what can be read, with the error.
+// newestEntries reads the newest entries of a log, or all of them if limit is 0. If the log
+// is broken, it returns the readable part together with the error.
 func newestEntries(ctx context.Context, p *release.Publisher, channel string, limit int) (_ *legible, err error) {
 	found := &legible{}
 	if limit > 0 {
@@ -143,7 +143,7 @@ func newestEntries(ctx context.Context, p *release.Publisher, channel string, li
 // legible is the readable part of a log.
 type legible struct {
 	entries []channels.Entry
-	refused map[uint64]string // why entries don't count, by their numbers
+	refused map[uint64]string // why an entry doesn't count, by its number
 }
 
 // legibleOf reads the readable part of a broken log. It returns broken if nothing can be read.
@@ -164,7 +164,7 @@ func legibleOf(ctx context.Context, p *release.Publisher, channel string, broken
 	}
 	plan, err := mending.Plan(ctx, r, channel, mending.Options{Cut: true})
 	if errors.Is(err, channels.ErrLog) {
-		return asTheyLie(ctx, r, channel, broken)
+		return unverified(ctx, r, channel, broken)
 	}
 	if err != nil {
 		return nil, err
@@ -183,9 +183,9 @@ func legibleOf(ctx context.Context, p *release.Publisher, channel string, broken
 	return found, nil
 }
 
-// asTheyLie reads the stored entries of a log in which an indispensable entry is missing or
-// changed, without checking signatures.
-func asTheyLie(ctx context.Context, r channels.Repository, channel string, broken error) (*legible, error) {
+// unverified reads the stored entries of a log without checking signatures. It is for a log
+// in which an indispensable entry is missing or changed.
+func unverified(ctx context.Context, r channels.Repository, channel string, broken error) (*legible, error) {
 	raw, err := r.Raw(ctx, channel, 0)
 	if err != nil {
 		return nil, broken

@@ -141,7 +141,7 @@ func createRace(t *testing.T, s object.Store) { race(t, s, 16, 10_000) }
 
 func createRaceLarge(t *testing.T, s object.Store) { race(t, s, 4, object.StraightSize+1) }
 
-// race lets n writers create one key at once.
+// race has n writers create the same key at once.
 func race(t *testing.T, s object.Store, n, size int) {
 	data := samples(n, size)
 	winner := onlyWinner(t, n, fs.ErrExist, func(i int) error {
@@ -150,8 +150,8 @@ func race(t *testing.T, s object.Store, n, size int) {
 	wantContent(t, s, "log/stable/0000000001.json", data[winner])
 }
 
-// onlyWinner makes n attempts at once, of which all but one must fail with refused, and returns
-// the index of that one.
+// onlyWinner makes n attempts at once and returns the index of the one that succeeds. All
+// others must fail with refused.
 func onlyWinner(t *testing.T, n int, refused error, attempt func(i int) error) int {
 	t.Helper()
 	errs := atOnce(n, attempt)
@@ -172,7 +172,7 @@ func onlyWinner(t *testing.T, n int, refused error, attempt func(i int) error) i
 	return winner
 }
 
-// atOnce runs n calls side by side and returns their errors.
+// atOnce runs n calls concurrently and returns their errors.
 func atOnce(n int, f func(i int) error) []error {
 	errs := make([]error, n)
 	start := make(chan struct{})

@@ -10,7 +10,8 @@ import (
 	"tsmon/store/object"
 )
 
-// deletes: only the deleted objects are gone, and their keys can be used again.
+// deletes checks that only the named objects are deleted, and that their keys can be used
+// again.
 func deletes(t *testing.T, s object.Store) {
 	for _, key := range []string{"a/b", "a/bc", "a/b.sig", "ab"} {
 		mustCreate(t, s, key, sample(10))
@@ -26,7 +27,7 @@ func deletes(t *testing.T, s object.Store) {
 	}
 	infos, err := listed(s.List(t.Context(), "", ""))
 	if err != nil || len(infos) != 3 {
-		t.Errorf("left are %v, error %v", infos, err)
+		t.Errorf("the remaining objects are %v, error %v", infos, err)
 	}
 	for what, keys := range map[string][]string{"again": {"a/b"}, "the prefix of keys": {"a"}, "nothing": nil} {
 		if err := s.Delete(t.Context(), keys...); err != nil {
@@ -37,7 +38,7 @@ func deletes(t *testing.T, s object.Store) {
 	mustCreate(t, s, "a/b", again)
 	data, _, err := object.ReadAll(t.Context(), s, "a/b", 100)
 	if err != nil || !bytes.Equal(data, again) {
-		t.Errorf("created again it has %d bytes, error %v", len(data), err)
+		t.Errorf("after it was created again the object has %d bytes, error %v", len(data), err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -47,7 +48,7 @@ func deletes(t *testing.T, s object.Store) {
 	}
 }
 
-// deleteMany deletes more than fit into one request of S3.
+// deleteMany deletes more objects than one S3 request can.
 func deleteMany(t *testing.T, s object.Store) {
 	keys := make([]string, 1005)
 	for i := range keys {
@@ -62,6 +63,6 @@ func deleteMany(t *testing.T, s object.Store) {
 	}
 	infos, err := listed(s.List(t.Context(), "many/", ""))
 	if err != nil || len(infos) != 1 {
-		t.Errorf("left are %v, error %v", infos, err)
+		t.Errorf("the remaining objects are %v, error %v", infos, err)
 	}
 }

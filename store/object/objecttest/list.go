@@ -11,8 +11,8 @@ import (
 	"tsmon/store/object"
 )
 
-// order is in the byte order of the whole keys, which is neither that of a
-// folder's names nor that of any language.
+// order has keys in byte order, which is neither the order of names in a folder nor that of
+// any language.
 var order = []string{
 	"A/a", "a b/x", "a!b", "a-b/x", "a.b", "a.b.c/x", "a/b", "a/b c", "a/b-", "a/b.json/x", "a/b0", "a/c/d/e", "a0", "aa/b",
 	"b", "log/stable/0000000001.json", "log/stable/0000000002.json", "log/stable/0000000010.json",
@@ -145,6 +145,6 @@ func listMany(t *testing.T, s object.Store) {
 		t.Errorf("%d keys are listed instead of %d", len(got), n)
 	}
 	if got := mustList(t, s, "log/beta/", want[n-3]); !slices.Equal(got, want[n-2:]) {
-		t.Errorf("after %s are listed %q", want[n-3], got)
+		t.Errorf("the list after %s is %q", want[n-3], got)
 	}
 }

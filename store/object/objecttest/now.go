@@ -7,8 +7,8 @@ import (
 	"tsmon/store/object"
 )
 
-// now tests the time of a store whose server runs on this machine, before and after the
-// first object, and that asking for it leaves nothing behind.
+// now compares the time of a store with this machine's, before and after the first object is
+// created. The store's server runs on this machine. Now must leave no object behind.
 func now(t *testing.T, s object.Store) {
 	for _, key := range []string{"a/b", "a/c"} {
 		before := time.Now()

@@ -49,7 +49,7 @@ func ranges(t *testing.T, s object.Store) {
 	wantError(t, err, context.Canceled)
 }
 
-func rangesOfNothing(t *testing.T, s object.Store) {
+func rangesOfEmpty(t *testing.T, s object.Store) {
 	info := mustCreate(t, s, "empty", nil)
 	for _, length := range []int64{0, 1} {
 		_, err := part(t.Context(), s, "empty", info.ETag, 0, length)
@@ -57,7 +57,7 @@ func rangesOfNothing(t *testing.T, s object.Store) {
 	}
 }
 
-func rangesOfTheChanged(t *testing.T, s object.Store) {
+func rangesOfChanged(t *testing.T, s object.Store) {
 	first, second := sample(100), sample(100)
 	before := mustSwap(t, s, pointer, "", first)
 	opened, err := s.GetRange(t.Context(), pointer, before.ETag, 10, 50)
@@ -72,13 +72,13 @@ func rangesOfTheChanged(t *testing.T, s object.Store) {
 	}
 	wantParts(t, s, pointer, after.ETag, second, [2]int64{10, 50})
 	if got, err := io.ReadAll(opened); err == nil && !bytes.Equal(got, first[10:60]) {
-		t.Error("what was opened before the change is neither the old bytes nor an error")
+		t.Error("a reader opened before the change returns neither the old bytes nor an error")
 	}
 }
 
-// rangesOfTheLarge looks at an object that is written in parts and whose ETag
-// may be made otherwise.
-func rangesOfTheLarge(t *testing.T, s object.Store) {
+// rangesOfLarge reads parts of an object that is written in several parts. Its ETag may have
+// another form than that of a small object.
+func rangesOfLarge(t *testing.T, s object.Store) {
 	const size = object.StraightSize + 1000
 	data := sample(size)
 	info := mustCreate(t, s, "releases/1.0.0/bundle", data)

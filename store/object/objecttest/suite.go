@@ -21,8 +21,8 @@ import (
 	"tsmon/store/object"
 )
 
-// Suite runs every test of the contract. open returns a new, empty, writable store for each, or
-// fails the test.
+// Suite runs every test of the contract. open returns a new, empty, writable store for each
+// test, or fails it.
 func Suite(t *testing.T, open func(t *testing.T) object.Store) {
 	for _, c := range []struct {
 		name string
@@ -30,9 +30,9 @@ func Suite(t *testing.T, open func(t *testing.T) object.Store) {
 	}{
 		{"RoundTrips", roundTrips},
 		{"Ranges", ranges},
-		{"RangesOfNothing", rangesOfNothing},
-		{"RangesOfTheChanged", rangesOfTheChanged},
-		{"RangesOfTheLarge", rangesOfTheLarge},
+		{"RangesOfEmpty", rangesOfEmpty},
+		{"RangesOfChanged", rangesOfChanged},
+		{"RangesOfLarge", rangesOfLarge},
 		{"Absent", absentObjects},
 		{"BadKeys", badKeys},
 		{"OddKeys", oddKeys},
@@ -63,8 +63,8 @@ func Suite(t *testing.T, open func(t *testing.T) object.Store) {
 	}
 }
 
-// Missing tests that each method of a store whose bucket or root folder is missing says so,
-// instead of treating it as an empty store.
+// Missing tests a store whose bucket or root folder is missing: each method must return
+// ErrNoStore instead of treating the store as empty.
 func Missing(t *testing.T, s object.Store) {
 	ctx := t.Context()
 	calls := reads(ctx, s, "a/b")
@@ -83,7 +83,7 @@ func Missing(t *testing.T, s object.Store) {
 	}
 }
 
-// reads are the methods that read an object.
+// reads returns calls of the methods that read an object.
 func reads(ctx context.Context, s object.Store, key string) map[string]func() error {
 	return map[string]func() error{
 		"Get":      func() error { _, _, err := s.Get(ctx, key); return err },
@@ -93,7 +93,7 @@ func reads(ctx context.Context, s object.Store, key string) map[string]func() er
 	}
 }
 
-// writes are the methods that write or delete an object.
+// writes returns calls of the methods that write or delete an object.
 func writes(ctx context.Context, s object.Store, key string) map[string]func() error {
 	return map[string]func() error{
 		"Create":   func() error { return tryCreate(ctx, s, key, sample(10)) },
@@ -138,12 +138,12 @@ func mustSwap(t *testing.T, s object.Store, key, etag string, data []byte) objec
 	return info
 }
 
-// wantContent checks that an object holds data, with each method that reads it.
+// wantContent checks with each reading method that an object holds data.
 func wantContent(t *testing.T, s object.Store, key string, data []byte) {
 	t.Helper()
 	got, info := content(t, s, key)
 	if !bytes.Equal(got, data) {
-		t.Fatalf("%s holds %d other bytes than the %d expected", key, len(got), len(data))
+		t.Fatalf("%s has the wrong content: %d bytes, expected %d", key, len(got), len(data))
 	}
 	stat, err := s.Stat(t.Context(), key)
 	if err != nil {
@@ -191,7 +191,7 @@ func content(t *testing.T, s object.Store, key string) ([]byte, object.Info) {
 	return data, info
 }
 
-// wantAbsent checks that nothing has the key, by Stat and by List.
+// wantAbsent checks with Stat and List that there is no object with the key.
 func wantAbsent(t *testing.T, s object.Store, key string) {
 	t.Helper()
 	_, err := s.Stat(t.Context(), key)

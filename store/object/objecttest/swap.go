@@ -81,7 +81,8 @@ func swapRace(t *testing.T, s object.Store) {
 	wantContent(t, s, pointer, data[winner])
 }
 
-// swapCreateRace lets both ways to write the first object race.
+// swapCreateRace has writers race to create an object, half of them with Create and half with
+// Swap.
 func swapCreateRace(t *testing.T, s object.Store) {
 	data := samples(16, 1000)
 	winner := onlyWinner(t, len(data), fs.ErrExist, func(i int) error {
@@ -105,8 +106,8 @@ func samples(n, size int) [][]byte {
 	return data
 }
 
-// swapChain lets writers append lines to one object; a writer that loses reads it again. No
-// line may be lost or repeated.
+// swapChain has several writers append lines to one object. A writer whose swap fails reads
+// the object and tries again. No line may be lost or repeated.
 func swapChain(t *testing.T, s object.Store) {
 	const writers, lines = 4, 8
 	mustSwap(t, s, pointer, "", nil)
@@ -126,12 +127,12 @@ func swapChain(t *testing.T, s object.Store) {
 	for i := range writers * lines {
 		line := fmt.Sprintf("%d-%d\n", i/lines, i%lines)
 		if n := strings.Count(string(got), line); n != 1 {
-			t.Errorf("line %q is there %d times", line, n)
+			t.Errorf("the object has line %q %d times", line, n)
 		}
 	}
 }
 
-// appendLine swaps until the object has the line.
+// appendLine retries until the object has the line.
 func appendLine(ctx context.Context, s object.Store, line string) error {
 	for {
 		data, etag, err := read(ctx, s)
@@ -155,7 +156,7 @@ func read(ctx context.Context, s object.Store) (data []byte, etag string, err er
 	return data, info.ETag, err
 }
 
-// readWhileSwapping demands that readers see one of the written objects as a whole.
+// readWhileSwapping checks that every read returns one version, whole.
 func readWhileSwapping(t *testing.T, s object.Store) {
 	version := func(i int) []byte { return bytes.Repeat([]byte{byte('a' + i)}, 10_000+1000*i) }
 	info := mustSwap(t, s, pointer, "", version(0))
@@ -180,7 +181,7 @@ func readWhileSwapping(t *testing.T, s object.Store) {
 				return err
 			}
 			if !bytes.Equal(data, version(int(data[0]-'a'))) {
-				return fmt.Errorf("read %d bytes that were never written so", len(data))
+				return fmt.Errorf("the %d bytes that were read are no written version", len(data))
 			}
 		}
 	}

@@ -10,11 +10,11 @@ import (
 	"tsmon/store/record"
 )
 
-// Ages simulates days of a fleet of a few clients with a release a day, and demands that the
-// tables of clients don't grow after 60 days, of which 30 are kept. It logs how long a pass of
-// the guard takes then and in the end. bytes returns the size of those tables once the database
-// has cleaned up, as it does by itself within a day. There are 120 days, and 10,000 in the
-// share of a long run that has the case of this number.
+// Ages simulates a small fleet with a release a day, which keeps clients for 30 days. It
+// checks that the tables of clients don't grow after day 60, and logs how long a pass of the
+// guard takes on that day and on the last. bytes returns the size of the tables after the
+// database has cleaned up, as it does by itself within a day. A normal run simulates 120 days.
+// A long run simulates 10,000 if its share includes the case with this number.
 func Ages(t *testing.T, number int, s record.Store, bytes func() int64) {
 	t.Helper()
 	const first, kept, fleet, looks = 60, 30, 100, 20
@@ -32,7 +32,7 @@ func Ages(t *testing.T, number int, s record.Store, bytes func() int64) {
 			}
 			continue
 		}
-		pass := time.Duration(0) // the shortest, which other load changes least
+		pass := time.Duration(0) // the shortest time: other load affects it least
 		for n := range looks {
 			begun := time.Now()
 			judgeDay(t, s, day, fleet)
@@ -54,7 +54,7 @@ func Ages(t *testing.T, number int, s record.Store, bytes func() int64) {
 
 func noonOf(day int) time.Time { return moment(0).AddDate(0, 0, day) }
 
-// liveDay lets a fleet move to the release of a day.
+// liveDay records a day on which all clients update to the day's release.
 func liveDay(t *testing.T, s record.Store, day, fleet, kept int) {
 	t.Helper()
 	now, before, version := noonOf(day), fmt.Sprint(day-1), fmt.Sprint(day)
@@ -77,7 +77,7 @@ func liveDay(t *testing.T, s record.Store, day, fleet, kept int) {
 	must(s.ForgetClients(t.Context(), now.AddDate(0, 0, -kept)))(t)
 }
 
-// judgeDay asks and keeps what a guard does.
+// judgeDay makes the calls of a guard's pass.
 func judgeDay(t *testing.T, s record.Store, day, fleet int) {
 	t.Helper()
 	now, version := noonOf(day).Add(2*time.Hour), fmt.Sprint(day)

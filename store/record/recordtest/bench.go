@@ -8,11 +8,11 @@ import (
 	"tsmon/store/record"
 )
 
-// BenchmarkLines is how many lines the diagrams of Benchmarks have.
+// BenchmarkLines is the number of lines in the diagrams of Benchmarks.
 const BenchmarkLines = 200
 
-// Diagram makes a tenant with 200 variables and a diagram of 200 lines that are
-// bound to them, and returns both: what Benchmarks measures.
+// Diagram creates a tenant with 200 variables and a diagram whose 200 lines are bound to
+// them. It returns both, for Benchmarks.
 func Diagram(tb testing.TB, s record.Store) (string, record.Diagram) {
 	tb.Helper()
 	makeTenant(tb, s, schema)
@@ -28,8 +28,8 @@ func Diagram(tb testing.TB, s record.Store) (string, record.Diagram) {
 	return schema, read(tb, s, schema, save(tb, s, schema, d))
 }
 
-// Benchmarks measures saving and reading a diagram of 200 lines. trips, which may be nil,
-// returns how many round trips the store has made.
+// Benchmarks measures saving and reading a diagram of 200 lines. trips returns how many round
+// trips the store has made; it may be nil.
 func Benchmarks(b *testing.B, open func(b *testing.B) (s record.Store, trips func() int64)) {
 	for _, c := range []struct {
 		name string
@@ -63,8 +63,8 @@ func Benchmarks(b *testing.B, open func(b *testing.B) (s record.Store, trips fun
 	}
 }
 
-// BenchmarkSightings measures batches of SightingsSize entries of each kind: of new clients,
-// and of known ones among 10 times as many.
+// BenchmarkSightings measures batches with SightingsSize entries of each kind. It measures
+// new clients, and known clients among 10 times as many.
 func BenchmarkSightings(b *testing.B, s record.Store) {
 	const batches = 10
 	next := 0
@@ -105,8 +105,8 @@ func BenchmarkSightings(b *testing.B, s record.Store) {
 	b.Run("ForgetLast", func(b *testing.B) { benchmarkForget(b, s, next*SightingsSize, 10) })
 }
 
-// benchmarkForget forgets one in so many of all clients, those with the greatest ids,
-// and reports the longest time that another writer waited meanwhile.
+// benchmarkForget forgets a fraction of all clients, those with the greatest IDs. It reports
+// the longest time that another writer had to wait.
 func benchmarkForget(b *testing.B, s record.Store, clients, share int) {
 	var longest time.Duration
 	for b.Loop() {

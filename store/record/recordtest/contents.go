@@ -11,7 +11,7 @@ import (
 
 func ptr[T any](v T) *T { return &v }
 
-// sample is a small tenant, in the order in which a store returns it.
+// sample returns the content of a small tenant, in the order in which a store returns it.
 func sample() record.Content {
 	return record.Content{
 		Variables: []record.Variable{
@@ -167,7 +167,7 @@ func importConflict(t *testing.T, s record.Store) {
 	equal(t, "what stands", must(s.Export(t.Context(), schema))(t), sample())
 }
 
-// importMoves moves an object between two diagrams, and exchanges others.
+// importMoves moves an object from one diagram to another, and exchanges two others.
 func importMoves(t *testing.T, s record.Store) {
 	makeTenant(t, s, schema)
 	c := sample()
@@ -214,7 +214,7 @@ func permissions(t *testing.T, s record.Store) {
 	}
 }
 
-// empty reads a tenant that has nothing.
+// empty reads a tenant without content.
 func empty(t *testing.T, s record.Store) {
 	makeTenant(t, s, schema)
 	check(t, s.Import(t.Context(), schema, record.Content{}))

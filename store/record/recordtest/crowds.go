@@ -13,8 +13,8 @@ import (
 // SightingsSize is how many entries of each kind the largest batch has.
 const SightingsSize = 10_000
 
-// crowd returns sightings of the clients with the numbers from to to-1: each has version 1, and
-// was offered version 2 and fetched it.
+// crowd returns sightings of the clients numbered from to to-1. Each has version 1, and was
+// offered and fetched version 2.
 func crowd(from, to int) record.Sightings {
 	var s record.Sightings
 	for i := from; i < to; i++ {
@@ -26,7 +26,7 @@ func crowd(from, to int) record.Sightings {
 	return s
 }
 
-// demandCrowd demands that n clients of a crowd are stored, and no others.
+// demandCrowd checks that n clients of a crowd are stored, and no others.
 func demandCrowd(t testing.TB, s record.Store, n int) {
 	t.Helper()
 	var want []record.ClientCount
@@ -40,7 +40,7 @@ func demandCrowd(t testing.TB, s record.Store, n int) {
 // Sightings returns sightings of n clients of every kind.
 func Sightings(n int) record.Sightings { return crowd(0, n) }
 
-// Sighted checks that a store without clients records some.
+// Sighted checks that a store without clients can record some.
 func Sighted(t *testing.T, s record.Store) {
 	t.Helper()
 	sight(t, s, Sightings(3))
@@ -61,8 +61,9 @@ func manySightings(t *testing.T, s record.Store) {
 	demandCrowd(t, s, 0)
 }
 
-// sightCancelledInside cancels calls at any moment: of each kind all entries are stored or
-// none, and all if there was no error. A database may commit after the caller gave up.
+// sightCancelledInside cancels calls at random moments. Either all or none of the entries of a
+// kind must be stored, and all must be if the call returns no error. A database may still
+// commit after the caller has given up.
 func sightCancelledInside(t *testing.T, s record.Store) {
 	const rounds, size = 20, 400
 	begun := time.Now()
@@ -99,9 +100,9 @@ const (
 	sightRound = 120 // entries of each kind
 )
 
-// SightRace lets many goroutines record the same clients in different orders, through stores of
-// one database without clients, while others count clients and delete old ones: no call may
-// fail, and nothing may be lost.
+// SightRace has many goroutines record the same clients in different orders. They use several
+// stores on one database without clients, and also count clients and delete old ones. No call
+// may fail, and nothing may be lost.
 func SightRace(t *testing.T, stores ...record.Store) {
 	t.Helper()
 	raceAll(t, sighters, func(i int) error {
@@ -118,8 +119,9 @@ func SightRace(t *testing.T, stores ...record.Store) {
 	}
 }
 
-// sightOften records clients of one half and downloads of the other, each earlier than the
-// last, so that others meet the same rows in another order. In the end it records all of both.
+// sightOften records clients of one half and downloads of the other, each download earlier
+// than the last, so that goroutines write the same rows in different orders. In the end it
+// records all clients and downloads.
 func sightOften(ctx context.Context, s record.Store, i int) error {
 	own, other := crowd(0, sighted/2), crowd(sighted/2, sighted)
 	if i%2 == 1 {
@@ -136,7 +138,7 @@ func sightOften(ctx context.Context, s record.Store, i int) error {
 			return fmt.Errorf("sight: %w", err)
 		}
 		if n, err := s.ForgetClients(ctx, moment(1)); n != 0 || err != nil {
-			return fmt.Errorf("%d clients that were just seen are forgotten: %w", n, err)
+			return fmt.Errorf("%d clients that were just seen were forgotten: %w", n, err)
 		}
 		if list, err := s.Clients(ctx, stable, time.Time{}); err != nil || len(list) != 1 {
 			return fmt.Errorf("clients are %v: %w", list, err)
@@ -145,8 +147,8 @@ func sightOften(ctx context.Context, s record.Store, i int) error {
 	return s.Sight(ctx, pick(crowd(0, sighted), sighted, i))
 }
 
-// pick returns n entries of each kind, chosen and ordered by the seed. Those of two kinds may
-// be of different clients.
+// pick returns n entries of each kind, chosen and ordered by the seed. Each kind may have
+// other clients.
 func pick(s record.Sightings, n, seed int) record.Sightings {
 	random := rand.New(rand.NewPCG(uint64(seed), 1))
 	var some record.Sightings

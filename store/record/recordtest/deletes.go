@@ -7,7 +7,7 @@ import (
 	"tsmon/store/record"
 )
 
-// deleteTenant deletes a tenant beside another one, and creates it again.
+// deleteTenant deletes one of two tenants, and creates it again.
 func deleteTenant(t *testing.T, s record.Store) {
 	ctx := t.Context()
 	makeTenant(t, s, schema)
@@ -34,8 +34,8 @@ func deleteTenant(t *testing.T, s record.Store) {
 	}
 }
 
-// TenantDeletedElsewhere uses a tenant through a store that has seen it, after another
-// store of the same database deleted it.
+// TenantDeletedElsewhere uses a tenant after another store on the same database has deleted
+// it. The first store may have cached the tenant.
 func TenantDeletedElsewhere(t *testing.T, s, other record.Store) {
 	ctx := t.Context()
 	makeTenant(t, s, schema)
@@ -49,7 +49,8 @@ func TenantDeletedElsewhere(t *testing.T, s, other record.Store) {
 	save(t, other, schema, record.Diagram{Title: "new"})
 }
 
-// deleteUser deletes the newest user, whose id and permissions nobody inherits.
+// deleteUser deletes the newest user. A user created later must not inherit its id or
+// permissions.
 func deleteUser(t *testing.T, s record.Store) {
 	ctx := t.Context()
 	makeTenant(t, s, schema)
@@ -112,8 +113,8 @@ func deleteVariableAndMenu(t *testing.T, s record.Store) {
 	}
 }
 
-// deleteWhileSaving deletes a diagram, and then the tenant, while others save and read:
-// each call succeeds or finds nothing, and leaves nothing behind.
+// deleteWhileSaving deletes a diagram, and then the tenant, while others save and read. Each
+// call must succeed or find nothing, and nothing may be left behind.
 func deleteWhileSaving(t *testing.T, s record.Store) {
 	const rounds, others = 6, 8
 	ctx := t.Context()

@@ -144,7 +144,7 @@ func conflict(t *testing.T, err error, kind record.Kind, id int64) {
 	}
 }
 
-// saveChosenIDs lets the client choose ids that the store would assign next.
+// saveChosenIDs saves objects with ids that the store would assign next.
 func saveChosenIDs(t *testing.T, s record.Store) {
 	makeTenant(t, s, schema)
 	var chosen []record.Object
@@ -160,7 +160,7 @@ func saveChosenIDs(t *testing.T, s record.Store) {
 	equal(t, "lines then", marks(t, read(t, s, schema, one)), map[string]int{"chosen": len(chosen), "more": 3})
 }
 
-// members saves JSON that a struct would not preserve.
+// members saves JSON that decoding into a struct would change.
 func members(t *testing.T, s record.Store) {
 	makeTenant(t, s, schema)
 	for name, text := range map[string]string{

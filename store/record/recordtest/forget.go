@@ -35,7 +35,7 @@ func forgetClients(t *testing.T, s record.Store) {
 	forget(t, s, moment(1000), 0)
 }
 
-// forgetByLatest: the age of a try is that of its latest step, whichever that is.
+// forgetByLatest checks that a try is as old as its latest step, whichever step that is.
 func forgetByLatest(t *testing.T, s record.Store) {
 	all := []at{{asked: 9}, {asked: 1, fetched: 9}, {asked: 1, installed: 9}, {asked: 1, running: 9}, {asked: 1, failed: 9}, {asked: 1, crashed: 9},
 		{asked: 9, fetched: 1, installed: 1, running: 1, failed: 1, crashed: 1}, {asked: 7, fetched: 6, installed: 5, running: 9, failed: 3, crashed: 2}}
@@ -49,8 +49,8 @@ func forgetByLatest(t *testing.T, s record.Store) {
 	forget(t, s, moment(10), len(all))
 }
 
-// forgetMany deletes many clients and few tries, and the reverse, in several transactions, and
-// keeps the others.
+// forgetMany forgets many clients and few tries, and the reverse. That takes several
+// transactions. All others must stay.
 func forgetMany(t *testing.T, s record.Store) {
 	few, many := 10, SightingsSize+10
 	if testing.Short() {

@@ -8,21 +8,21 @@ import (
 	"tsmon/store/record"
 )
 
-// Growth lets a fleet double many times beyond the clients that are recorded, while all
-// clients ask again and again, and demands that what the tables take stops growing. bytes
-// is their size, with what a database keeps for later.
+// Growth doubles a fleet many times, far beyond the number of clients that are recorded, while
+// all clients ask again and again. It checks that the tables stop growing. bytes returns their
+// size, including space that the database keeps for reuse.
 func Growth(t *testing.T, s record.Store, bytes func() int64) {
 	t.Helper()
 	const most, doublings = 2000, 20
-	var ids []record.ClientID // that are in the sample
+	var ids []record.ClientID // the clients in the sample
 	var first, size int64
 	for doubling := range doublings {
 		var now record.Sample
 		for round := 0; now.Level <= record.Level(doubling); round++ {
 			if round > 20 {
-				t.Fatalf("%d clients make no smaller sample than %+v", len(ids), now)
+				t.Fatalf("with %d clients the sample is still %+v", len(ids), now)
 			}
-			for range most / 4 { // only those that the sample holds cost anything
+			for range most / 4 { // only clients that the sample holds: the others cost nothing
 				var id record.ClientID
 				sum := digest(doubling<<20 | round<<12 | len(ids))
 				binary.BigEndian.PutUint64(id[:], binary.BigEndian.Uint64(sum[:])>>now.Level)

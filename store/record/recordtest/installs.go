@@ -13,7 +13,7 @@ import (
 
 const stable, beta, target = "stable", "beta", "linux-x86_64"
 
-// moment is a time some microseconds after noon.
+// moment returns the time some microseconds after noon.
 func moment(micros int) time.Time {
 	return time.Date(2026, 3, 5, 12, 0, 0, micros*1000, time.UTC)
 }
@@ -87,8 +87,8 @@ func clientCounts(t *testing.T, s record.Store) {
 		[]record.ClientCount{counted("1.10.0", target, "", 2), counted("1.10.0", target, "b", 1), counted("1.9.0", target, "", 1), counted("1.9.0", target, "b", 1)})
 }
 
-// clientTargets: the target of a client is the one that it last asked with. What it
-// reports counts only until it has asked, in whatever order that is merged.
+// clientTargets checks that a client has the target of its last request. A target that it
+// reported counts only until it asks. The order of merging must not matter.
 func clientTargets(t *testing.T, s record.Store) {
 	asked := func(version, key string, micros int) record.Installed {
 		i := has(stable, 1, version, "", micros)
@@ -101,7 +101,7 @@ func clientTargets(t *testing.T, s record.Store) {
 		asked("1.0.0", target+"-appimage", 3),
 	}
 	want := []record.ClientCount{counted("1.1.0", target+"-deb", "", 1)}
-	for turn := range 2 * len(all) { // each is the first once and the last once, together and one by one
+	for turn := range 2 * len(all) { // each rotation of the list, as one batch and one by one
 		channel := fmt.Sprint("channel-", turn)
 		var order []record.Installed
 		for n := range all {
@@ -126,7 +126,7 @@ func clientTargets(t *testing.T, s record.Store) {
 	equal(t, "reported later", clients(t, s, stable, time.Time{}), []record.ClientCount{counted("1", target, "", 1)})
 }
 
-// notOffered reports on releases that were not offered.
+// notOffered records reports about releases that were not offered.
 func notOffered(t *testing.T, s record.Store) {
 	all := func(version string) record.Try {
 		return record.Try{Channel: stable, Client: client(1), Version: version, Installed: moment(2), Running: moment(3), Failed: moment(4), Crashed: moment(5)}
@@ -200,7 +200,7 @@ func hostileSightings(t *testing.T, s record.Store) {
 	equal(t, "what stood beside it", len(clients(t, s, "first", none)), 0)
 }
 
-// installsCancelled calls with contexts that ended before.
+// installsCancelled makes calls with contexts that were cancelled before.
 func installsCancelled(t *testing.T, s record.Store) {
 	seen := crowd(0, 1)
 	sight(t, s, seen)

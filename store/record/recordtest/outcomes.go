@@ -9,12 +9,12 @@ import (
 	"tsmon/store/record"
 )
 
-// at is what was seen of a client: microseconds after noon, 0 for nothing.
+// at holds when each step of a client was seen, in microseconds after noon. 0 means never.
 type at struct {
 	asked, fetched, installed, running, failed, crashed int
 }
 
-// sightings returns them, of a release.
+// sightings returns the steps as sightings of client c.
 func (a at) sightings(channel, version string, c int) record.Sightings {
 	one := func(micros int) time.Time {
 		if micros == 0 {
@@ -39,7 +39,7 @@ var (
 	offered = record.Progress{Offered: 1}
 )
 
-// outcomes tries each outcome of a release.
+// outcomes tries every outcome of a release.
 func outcomes(t *testing.T, s record.Store) {
 	for i, c := range []struct {
 		seen at
@@ -51,7 +51,7 @@ func outcomes(t *testing.T, s record.Store) {
 		{at{asked: 4, installed: 3}, waiting},
 		{at{asked: 1, fetched: 3, installed: 5}, waiting},
 		{at{asked: 1, fetched: 5, installed: 3}, waiting},
-		// Kept, unless it has reported since that it is waiting.
+		// Kept, unless the client has reported an installation since the download.
 		{at{asked: 4, fetched: 3}, stuck},
 		{at{asked: 9, fetched: 3, installed: 2}, stuck},
 		{at{asked: 9, fetched: 3, installed: 3}, waiting},
@@ -95,7 +95,8 @@ func outcomes(t *testing.T, s record.Store) {
 	equal(t, "outcomes in another channel", progress(t, s, beta, "all"), record.Progress{})
 }
 
-// latestStands sees each step at three times, in every order: the latest counts.
+// latestStands records each step at three times, in every order, and checks that the latest
+// counts.
 func latestStands(t *testing.T, s record.Store) {
 	for kind, c := range []struct {
 		seen func(micros int) at
@@ -121,17 +122,17 @@ func latestStands(t *testing.T, s record.Store) {
 	forget(t, s, moment(8), 36)
 }
 
-// keptCase is a sequence of steps, which are merged one after the other, and its outcome.
+// keptCase is a sequence of steps that are merged one after the other, and the outcome.
 type keptCase struct {
 	steps      []at
-	kept, from int             // when it was offered it again, and fetched it; 0: it is not kept
-	otherwise  record.Progress // what it is if it is not, or no longer
+	kept, from int             // when the client was offered the release again, and when it had fetched it; 0 if the outcome is not Kept
+	otherwise  record.Progress // the outcome if it is not Kept, or no longer
 }
 
 func ask(micros int) at   { return at{asked: micros} }
 func fetch(micros int) at { return at{fetched: micros} }
 
-// kept tries clients that are offered again what they have fetched.
+// kept tries clients that are offered a release again after they have fetched it.
 func kept(t *testing.T, s record.Store) {
 	for i, c := range []keptCase{
 		{[]at{ask(1)}, 0, 0, offered},
@@ -141,7 +142,7 @@ func kept(t *testing.T, s record.Store) {
 		{[]at{ask(1), fetch(2), ask(3)}, 3, 2, waiting},
 		{[]at{{asked: 3, fetched: 2}}, 3, 2, waiting},
 		{[]at{ask(1), {asked: 3, fetched: 2}}, 3, 2, waiting},
-		// It is fetched again.
+		// The client fetches the release again.
 		{[]at{ask(1), fetch(2), ask(3), fetch(4)}, 3, 2, waiting},
 		{[]at{ask(1), fetch(2), ask(3), fetch(3)}, 3, 2, waiting},
 		{[]at{ask(1), fetch(2), ask(3), fetch(4), ask(5)}, 5, 4, waiting},
@@ -149,7 +150,7 @@ func kept(t *testing.T, s record.Store) {
 		{[]at{ask(1), fetch(2), ask(3), fetch(4), ask(5), fetch(6)}, 5, 4, waiting},
 		{[]at{ask(1), fetch(2), ask(3), ask(5), fetch(6)}, 5, 2, waiting},
 		{[]at{ask(1), fetch(2), ask(3), {asked: 5, fetched: 6}}, 5, 2, waiting},
-		// Something comes late.
+		// Steps arrive out of order.
 		{[]at{ask(1), fetch(2), ask(5), ask(3)}, 5, 2, waiting},
 		{[]at{ask(1), fetch(2), ask(5), ask(1)}, 5, 2, waiting},
 		{[]at{ask(5), fetch(2), fetch(3)}, 5, 3, waiting},
@@ -157,7 +158,7 @@ func kept(t *testing.T, s record.Store) {
 		{[]at{ask(5), fetch(6), fetch(2)}, 5, 2, waiting},
 		{[]at{ask(2), fetch(2), ask(2), fetch(1)}, 2, 1, waiting},
 		{[]at{ask(1), fetch(2), ask(3), fetch(6), ask(5), fetch(4)}, 5, 4, waiting},
-		// What else is merged changes nothing of it.
+		// Other steps don't change the outcome.
 		{[]at{ask(1), fetch(2), ask(3), {installed: 1}}, 3, 2, waiting},
 		{[]at{ask(1), fetch(2), ask(3), fetch(4), {installed: 1}}, 3, 2, waiting},
 	} {
@@ -171,8 +172,8 @@ func kept(t *testing.T, s record.Store) {
 	}
 }
 
-// demand checks the outcome for client 1 on both channels. Then it merges steps that show when
-// the client was offered the release again, and after which download.
+// demand checks the outcome for client 1 on both channels. If the outcome is Kept, it then
+// merges steps that would give another outcome if kept or from were stored wrongly.
 func (c keptCase) demand(t *testing.T, s record.Store, version string) {
 	t.Helper()
 	if c.kept == 0 {
@@ -194,8 +195,8 @@ func (c keptCase) demand(t *testing.T, s record.Store, version string) {
 	}
 }
 
-// keptInAnyOrder merges a download and a later ask in both orders, among steps of other clients
-// and releases.
+// keptInAnyOrder merges a download and a later request in both orders, between steps of other
+// clients and releases.
 func keptInAnyOrder(t *testing.T, s record.Store) {
 	for _, first := range []at{{}, ask(1), ask(4), ask(5)} {
 		for i, order := range [][]at{{ask(5), fetch(4)}, {fetch(4), ask(5)}} {
@@ -213,7 +214,7 @@ func keptInAnyOrder(t *testing.T, s record.Store) {
 	}
 }
 
-// keptRepeated merges the same steps again, in order and backwards.
+// keptRepeated merges the same steps several times, in order and backwards.
 func keptRepeated(t *testing.T, s record.Store) {
 	steps := []at{ask(1), fetch(2), ask(3), ask(4), fetch(5), fetch(6), ask(7), {installed: 8}, fetch(9), ask(10)}
 	cases := []keptCase{{nil, 0, 0, offered}, {nil, 0, 0, waiting}, {nil, 3, 2, waiting}, {nil, 4, 2, waiting}, {nil, 4, 2, waiting},

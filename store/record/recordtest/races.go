@@ -12,8 +12,8 @@ import (
 	"tsmon/store/record"
 )
 
-// saversRace lets savers replace one set of lines, and add lines of their own, at once: the set
-// must come from one saver, and no addition may be lost.
+// saversRace has savers replace the same set of lines concurrently, and add lines of their
+// own. The set must come from one saver, and no added line may be lost.
 func saversRace(t *testing.T, s record.Store) {
 	const savers, rounds, shared, own = 6, 4, 30, 5
 	makeTenant(t, s, schema)
@@ -58,7 +58,7 @@ func saversOfNewDiagrams(t *testing.T, s record.Store) {
 	}
 }
 
-// saversOfOneObject lets savers of different diagrams claim the same new id.
+// saversOfOneObject has savers of different diagrams use the same new id.
 func saversOfOneObject(t *testing.T, s record.Store) {
 	const savers = 8
 	makeTenant(t, s, schema)
@@ -71,7 +71,7 @@ func saversOfOneObject(t *testing.T, s record.Store) {
 	equal(t, "number of diagrams", len(must(s.Export(t.Context(), schema))(t).Diagrams), 5)
 }
 
-// readWhileSaving demands that each reader sees one save, whole.
+// readWhileSaving checks that every read returns one save, whole.
 func readWhileSaving(t *testing.T, s record.Store) {
 	const saves, lines = 25, 40
 	makeTenant(t, s, schema)
@@ -141,7 +141,7 @@ func cancelled(t *testing.T, s record.Store) {
 	demand(t, errorOf(s.Tenant(t.Context(), "late")), record.ErrNotFound, "Tenant")
 }
 
-// cancelledInside cancels saves at any moment: each is stored as a whole or not at all.
+// cancelledInside cancels saves at random moments. Each must be stored whole or not at all.
 func cancelledInside(t *testing.T, s record.Store) {
 	const saves, lines = 40, 300
 	makeTenant(t, s, schema)
@@ -165,7 +165,7 @@ func cancelledInside(t *testing.T, s record.Store) {
 		}
 		check(t, readWhole(t.Context(), s, id, lines))
 		if now := read(t, s, schema, id); err == nil && now.Title != mark {
-			t.Fatalf("save %s was reported as done, but %s stands", mark, now.Title)
+			t.Fatalf("save %s returned no error, but the store has %s", mark, now.Title)
 		}
 	}
 }

@@ -9,14 +9,14 @@ import (
 	"tsmon/store/record"
 )
 
-// digest returns an ID as clients have them.
+// digest returns an ID in the form of clients' IDs.
 func digest(i int) record.ClientID {
 	sum := sha256.Sum256([]byte(fmt.Sprint(i)))
 	return record.ClientID(sum[:])
 }
 
-// populate returns the clients with the numbers from to to-1, of a channel that offers version
-// 2.
+// populate returns sightings of the clients numbered from to to-1, on a channel that offers
+// version 2.
 func populate(channel string, from, to int, network func(i int) record.Network) record.Sightings {
 	var s record.Sightings
 	for i := from; i < to; i++ {
@@ -53,7 +53,8 @@ func holding(level record.Level, n int) (rows int) {
 	return rows
 }
 
-// boundClients: a channel with too many clients keeps a sample, which never grows again.
+// boundClients checks that a channel with too many clients keeps a sample, which never grows
+// again.
 func boundClients(t *testing.T, s record.Store) {
 	const n = 1000
 	equal(t, "the sample of nobody", bound(t, s, stable, "", 400), record.Sample{})
@@ -64,13 +65,13 @@ func boundClients(t *testing.T, s record.Store) {
 		equal(t, "the sample", bound(t, s, stable, "", 400), want)
 		equal(t, "the sample again", sampled(t, s, stable, ""), want)
 		equal(t, "the clients in it", clients(t, s, stable, time.Time{}), []record.ClientCount{{Version: "1", Target: target, Clients: want.Rows, Level: 2}})
-		sight(t, s, populate(stable, 0, n, ownNetwork)) // by a server that does not know of it
+		sight(t, s, populate(stable, 0, n, ownNetwork)) // from a server that doesn't know the sample
 		equal(t, "the clients in it after others came", clients(t, s, stable, time.Time{})[0].Clients, want.Rows)
 	}
 	sweep(t, s, stable, "")
 	equal(t, "the tries beside them", progress(t, s, stable, "2"), record.Progress{Offered: n})
 	equal(t, "the clients of another channel", clients(t, s, beta, time.Time{}), []record.ClientCount{counted("1", target, "", n)})
-	forget(t, s, moment(2), want.Rows+3*n) // what is not in the sample is not there
+	forget(t, s, moment(2), want.Rows+3*n) // clients outside the sample are already deleted
 	equal(t, "the sample without clients", bound(t, s, stable, "", 400), record.Sample{Level: 2})
 	for _, most := range []int{0, -1} {
 		demand(t, errorOf(s.Bound(t.Context(), stable, "", most, record.Sample{})), record.ErrInvalid, "Bound")
@@ -79,7 +80,8 @@ func boundClients(t *testing.T, s record.Store) {
 	sweep(t, s, "a\x00", "")
 }
 
-// boundKnown: a sample shrinks to the one that the caller knows, and never grows again.
+// boundKnown checks that a sample shrinks to the one that the caller knows, and never grows
+// again.
 func boundKnown(t *testing.T, s record.Store) {
 	const n = 1000
 	sight(t, s, populate(stable, 0, n, func(i int) record.Network { return record.Network(i % 4) }))
@@ -105,8 +107,8 @@ func boundKnown(t *testing.T, s record.Store) {
 	equal(t, "the tries that stay", progress(t, s, beta, "2"), record.Progress{Offered: 200})
 }
 
-// boundTries: the tries of the largest networks are dropped first, so that made-up clients
-// can't displace those of others.
+// boundTries checks that the tries of the largest networks are dropped first, so that made-up
+// clients can't displace real ones.
 func boundTries(t *testing.T, s record.Store) {
 	const own, few, each = 120, 3, 300
 	network := func(i int) record.Network {
@@ -134,13 +136,13 @@ func boundTries(t *testing.T, s record.Store) {
 	sight(t, s, populate(beta, 0, 1000, ownNetwork))
 	want = record.Sample{Level: 2, Rows: holding(2, 1000)}
 	equal(t, "the sample where networks have one each", bound(t, s, beta, "2", 400), want)
-	sight(t, s, populate(beta, 0, 1000, ownNetwork)) // by a server that does not know of it
+	sight(t, s, populate(beta, 0, 1000, ownNetwork)) // from a server that doesn't know the sample
 	equal(t, "the tries in it after others came", progress(t, s, beta, "2"), record.Progress{Offered: want.Rows})
 	equal(t, "the sample of nobody", sampled(t, s, "a\x00", "2"), record.Sample{})
 }
 
-// BoundRace lets servers record clients and bound them at once: the sample holds the
-// same clients for all of them in the end.
+// BoundRace has several servers record and bound clients concurrently. In the end all must
+// have the same sample.
 func BoundRace(t *testing.T, stores ...record.Store) {
 	t.Helper()
 	const n, most = 600, 200

@@ -10,7 +10,7 @@ import (
 
 func secrets(t *testing.T, s record.Store) {
 	demand(t, errorOf(s.Secret(t.Context(), "keys")), record.ErrNotFound, "a secret that is not there")
-	// Of many that create one at once all get the same.
+	// Concurrent calls that create a secret all get the same value.
 	kept := make([][]byte, 16)
 	raceAll(t, len(kept), func(i int) (err error) {
 		kept[i], err = s.CreateSecret(t.Context(), "keys", []byte{0, 0xff, byte(i)})
@@ -19,14 +19,14 @@ func secrets(t *testing.T, s record.Store) {
 	first := must(s.Secret(t.Context(), "keys"))(t)
 	for i, value := range kept {
 		if !bytes.Equal(value, first) {
-			t.Errorf("the %dth got %v, kept is %v", i, value, first)
+			t.Errorf("call %d got %v, the store has %v", i, value, first)
 		}
 	}
-	// Of many that replace one at once one does.
+	// Of concurrent calls that replace a secret exactly one succeeds.
 	won := winner(t, 16, func(i int) (bool, error) {
 		return s.ReplaceSecret(t.Context(), "keys", first, []byte(fmt.Sprint("new ", i)))
 	})
-	equal(t, "what is kept", string(must(s.Secret(t.Context(), "keys"))(t)), fmt.Sprint("new ", won))
+	equal(t, "the secret", string(must(s.Secret(t.Context(), "keys"))(t)), fmt.Sprint("new ", won))
 	if replaced, err := s.ReplaceSecret(t.Context(), "nothing", first, first); replaced || err != nil {
 		t.Errorf("a secret that is not there was replaced: %t, %v", replaced, err)
 	}

@@ -23,8 +23,8 @@ const (
 	openers   = 3 // in each process
 )
 
-// Main is the TestMain of an adapter that calls Starters: it lets the test
-// binary be one of the processes.
+// Main is the TestMain of an adapter that calls Starters. Starters runs the test binary again,
+// and Main makes that run one of its processes.
 func Main(m *testing.M, open OpenFunc) {
 	at := os.Getenv(atEnv)
 	if at == "" {
@@ -41,7 +41,7 @@ func Main(m *testing.M, open OpenFunc) {
 	}
 }
 
-// startMany opens one database several times at once, as many servers would.
+// startMany opens one database several times concurrently, as several servers would.
 func startMany(ctx context.Context, open OpenFunc, at, own string) error {
 	for _, err := range race(openers, func(i int) error {
 		return startOne(ctx, open, at, fmt.Sprintf("%s_%d", own, i))
@@ -53,7 +53,7 @@ func startMany(ctx context.Context, open OpenFunc, at, own string) error {
 	return nil
 }
 
-// startOne opens a database and makes tenants, one of which all others make too.
+// startOne opens a database and creates tenants. All callers create one of them.
 func startOne(ctx context.Context, open OpenFunc, at, own string) error {
 	s, err := open(ctx, at)
 	if err != nil {
@@ -78,8 +78,8 @@ func startOne(ctx context.Context, open OpenFunc, at, own string) error {
 	return nil
 }
 
-// Starters lets several processes and goroutines open the empty database at once
-// and make tenants in it.
+// Starters has several processes and goroutines open the same empty database at once and
+// create tenants in it.
 func Starters(t *testing.T, open OpenFunc, at string) {
 	t.Helper()
 	var children []*child
@@ -108,7 +108,7 @@ type child struct {
 	errs  bytes.Buffer
 }
 
-// spawn starts a process that waits until its start is closed.
+// spawn starts a process that waits until its standard input is closed.
 func spawn(t *testing.T, at string) *child {
 	t.Helper()
 	c := &child{cmd: exec.CommandContext(t.Context(), os.Args[0])}
@@ -118,7 +118,7 @@ func spawn(t *testing.T, at string) *child {
 	out := must(c.cmd.StdoutPipe())(t)
 	check(t, c.cmd.Start())
 	if _, err := io.ReadFull(out, make([]byte, len("ready\n"))); err != nil {
-		t.Fatalf("a process does not start: %v", err)
+		t.Fatalf("a process did not start: %v", err)
 	}
 	return c
 }

@@ -9,10 +9,10 @@ import (
 	"tsmon/store/record"
 )
 
-// noon is when the first save of these tests is.
+// noon is the time of the first save in these tests.
 var noon = time.Date(2026, 3, 5, 12, 0, 0, 123_000_000, time.UTC)
 
-// saveAs saves a diagram, and fails the test unless that gives a version.
+// saveAs saves a diagram, and fails the test unless the save creates version want.
 func saveAs(t *testing.T, s record.Store, d record.Diagram, deleted record.Deleted, want int64) record.DiagramState {
 	t.Helper()
 	got := must(s.SaveDiagram(t.Context(), schema, d, deleted))(t)
@@ -41,7 +41,7 @@ func saveVersions(t *testing.T, s record.Store) {
 		ana.Version = version
 		demand(t, errorOf(s.SaveDiagram(t.Context(), schema, ana, record.Deleted{})), record.ErrStale, fmt.Sprint("a save of version ", version))
 	}
-	ana.Version = 0 // whatever it is
+	ana.Version = 0 // save without a version check
 	saveAs(t, s, ana, record.Deleted{}, 3)
 	equal(t, "the lines of a save without a version", ids(read(t, s, schema, d.ID).Lines), ids(first.Lines))
 
@@ -97,7 +97,7 @@ func importStates(t *testing.T, s record.Store) {
 	d.Version, d.SavedBy, d.SavedAt, d.Title = 1, "ana@example.com", noon, "changed"
 	saveAs(t, s, d, record.Deleted{}, 2)
 	check(t, s.Import(t.Context(), schema, sample()))
-	check(t, s.Import(t.Context(), schema, sample())) // which changes nothing
+	check(t, s.Import(t.Context(), schema, sample())) // changes nothing
 	equal(t, "states after another", must(s.DiagramStates(t.Context(), schema))(t), []record.DiagramState{
 		{Diagram: 1, Version: 3, Title: "Red"}, {Diagram: 1, Version: 2, Title: "changed", SavedBy: "ana@example.com", SavedAt: noon}, {Diagram: 1, Version: 1, Title: "Red"},
 		{Diagram: 7, Version: 1, Title: "Vacío"},
@@ -105,7 +105,7 @@ func importStates(t *testing.T, s record.Store) {
 	demand(t, errorOf(s.SaveDiagram(t.Context(), schema, d, record.Deleted{})), record.ErrStale, "a save of what was read before the import")
 }
 
-// saversOfOneVersion have all read the same version. One of them wins.
+// saversOfOneVersion has several savers that have read the same version. One must win.
 func saversOfOneVersion(t *testing.T, s record.Store) {
 	makeTenant(t, s, schema)
 	id := save(t, s, schema, record.Diagram{Title: "one"})

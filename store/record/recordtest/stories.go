@@ -12,8 +12,8 @@ import (
 
 var storyVersions = []string{"1", "2", "3", "4"}
 
-// anyOrder records the same sightings of three clients in batches, twice and in several orders,
-// and demands the result of a single batch.
+// anyOrder records the same sightings of three clients in batches, twice and in several
+// orders. The result must be the same as that of a single batch.
 func anyOrder(t *testing.T, s record.Store) {
 	random := rand.New(rand.NewPCG(7, 7))
 	offers, story := randomStory(random)
@@ -31,7 +31,7 @@ func anyOrder(t *testing.T, s record.Store) {
 		}
 		demandStory(t, s, world, end)
 	}
-	for micros := range 14 { // of each try the latest is known of everything
+	for micros := range 14 { // each try and client is as old as its latest sighting
 		forgotten := 0
 		for i := range end.Tries {
 			if at := lastSeen(end, end.Tries[i]); at.Equal(moment(micros - 1)) {
@@ -50,7 +50,7 @@ func anyOrder(t *testing.T, s record.Store) {
 	}
 }
 
-// lastSeen returns the latest time that is known of a try, in merged sightings.
+// lastSeen returns the latest time of a try and its downloads, in merged sightings.
 func lastSeen(end record.Sightings, try record.Try) time.Time {
 	return slices.MaxFunc([]time.Time{try.Asked, try.Installed, try.Running, try.Failed, try.Crashed, fetchedAt(end, try)}, time.Time.Compare)
 }
@@ -65,7 +65,7 @@ func fetchedAt(end record.Sightings, try record.Try) time.Time {
 	return time.Time{}
 }
 
-// inWorld returns a copy of sightings of channels and clients of a world's own.
+// inWorld returns a copy of sightings. Each world has its own channels and clients.
 func inWorld(world int, s record.Sightings) record.Sightings {
 	s = record.Sightings{Installed: slices.Clone(s.Installed), Tries: slices.Clone(s.Tries), Downloads: slices.Clone(s.Downloads)}
 	for i := range s.Installed {
@@ -82,7 +82,7 @@ func inWorld(world int, s record.Sightings) record.Sightings {
 
 func channelIn(world int, channel string) string { return fmt.Sprintf("%s of %d", channel, world) }
 
-// randomStory returns a first offer of each try, and what follows in no order.
+// randomStory returns the first offer of each try, and the later sightings in random order.
 func randomStory(random *rand.Rand) (offers []record.Try, story record.Sightings) {
 	for _, channel := range []string{stable, beta} {
 		for c := range 3 {
@@ -105,7 +105,7 @@ func randomStory(random *rand.Rand) (offers []record.Try, story record.Sightings
 	return offers, story
 }
 
-// randomTries returns tries of one key, each of some of the times. All are asked
+// randomTries returns tries with one key, each with a random subset of times. Requests lie
 // after microsecond 3 and before 10.
 func randomTries(random *rand.Rand, key record.Try) []record.Try {
 	usual := 1 + random.IntN(6)
@@ -127,8 +127,8 @@ func randomTries(random *rand.Rand, key record.Try) []record.Try {
 	return list
 }
 
-// randomDownloads returns when a release was fetched: once at any time, or twice before or
-// after all asks, so that the order of merging does not matter.
+// randomDownloads returns when a release was fetched: never, once at any time, twice before
+// all requests, or twice after them. In these cases the order of merging doesn't matter.
 func randomDownloads(random *rand.Rand) []int {
 	switch random.IntN(4) {
 	case 0:
@@ -146,7 +146,7 @@ func ending(offers []record.Try, story record.Sightings) record.Sightings {
 	return record.Sightings{Installed: story.Installed, Tries: slices.Concat(offers, story.Tries), Downloads: story.Downloads}.Merge()
 }
 
-// parts divides a story at random into batches.
+// parts splits a story into random batches.
 func parts(random *rand.Rand, story record.Sightings) []record.Sightings {
 	list := make([]record.Sightings, 1+random.IntN(9))
 	one := func() *record.Sightings { return &list[random.IntN(len(list))] }
@@ -165,8 +165,7 @@ func parts(random *rand.Rand, story record.Sightings) []record.Sightings {
 	return list
 }
 
-// demandStory checks the outcomes of a story, and which clients were seen since each
-// microsecond.
+// demandStory checks the outcomes of a story, and which clients were seen since each moment.
 func demandStory(t *testing.T, s record.Store, world int, end record.Sightings) {
 	t.Helper()
 	for _, channel := range []string{stable, beta} {
@@ -187,7 +186,7 @@ func demandStory(t *testing.T, s record.Store, world int, end record.Sightings) 
 	}
 }
 
-// having counts the clients that have a version, in merged sightings.
+// having counts the clients with a version, in merged sightings.
 func having(end record.Sightings, channel, version string, since time.Time) (n int) {
 	for _, i := range end.Installed {
 		if i.Channel == channel && i.Version == version && !i.Seen.Before(since) {

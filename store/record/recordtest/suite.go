@@ -16,8 +16,8 @@ import (
 	"tsmon/store/record"
 )
 
-// Suite runs every test of the contract. open returns a new store without tenants for each, or
-// fails the test.
+// Suite runs every test of the contract. open returns a new store without tenants for each
+// test, or fails it.
 func Suite(t *testing.T, open func(t *testing.T) record.Store) {
 	for _, c := range []struct {
 		name string
@@ -124,8 +124,8 @@ func check(t testing.TB, err error) {
 	}
 }
 
-// must returns the result of a call once it is given the test, which it fails if the call
-// failed: must(s.Users(ctx, schema))(t).
+// must wraps a call, as in must(s.Users(ctx, schema))(t). It returns the call's result, or
+// fails the test if the call failed.
 func must[T any](result T, err error) func(testing.TB) T {
 	return func(t testing.TB) T {
 		t.Helper()
@@ -137,7 +137,7 @@ func must[T any](result T, err error) func(testing.TB) T {
 // errorOf returns the error of a call.
 func errorOf[T any](_ T, err error) error { return err }
 
-// demand fails the test unless err is of a kind.
+// demand fails the test unless err is of the given kind.
 func demand(t testing.TB, err, kind error, what string) {
 	t.Helper()
 	if !errors.Is(err, kind) {
@@ -163,7 +163,7 @@ func raw(format string, args ...any) json.RawMessage {
 	return json.RawMessage(fmt.Sprintf(format, args...))
 }
 
-// drawing returns n lines without ids, each with the mark.
+// drawing returns n lines without ids. Each has the mark.
 func drawing(n int, mark string) []record.Object {
 	lines := make([]record.Object, n)
 	for i := range lines {

@@ -11,10 +11,10 @@ import (
 	"tsmon/store/record"
 )
 
-// sumAges are the ages that these tests ask for, in microseconds after noon.
+// sumAges are the times after a download at which these tests count clients.
 var sumAges = []time.Duration{2 * time.Microsecond, 6 * time.Microsecond}
 
-// sums returns the outcomes of a round as of microsecond 10.
+// sums returns the outcomes of a round at microsecond 10.
 func sums(t testing.TB, s record.Store, channel, version string, round uint64) record.Crowds {
 	t.Helper()
 	return must(s.Crowds(t.Context(), record.Round{Channel: channel, Version: version, Round: round}, moment(10), sumAges))(t)
@@ -32,9 +32,9 @@ func sumsOfOne(t testing.TB, s record.Store, channel, version string, round uint
 	return c
 }
 
-// counts returns the counts of one client. ages has a letter for each of sumAges: 0 if the
-// client had not fetched the release that long ago, w if it was waiting, f if it had failed, h
-// if it was healthy.
+// counts returns the counts of one client. ages has a letter for each of sumAges, for the
+// state of the client that long after its first download: w is waiting, f is failed, h is
+// healthy, and 0 means that less time has passed.
 func counts(stage, ages string) record.Counts {
 	c := record.Counts{Ages: make([]record.AgeCounts, len(ages))}
 	*map[string]*int64{"offered": &c.Offered, "waiting": &c.Waiting, "kept": &c.Kept, "healthy": &c.Healthy, "failing": &c.Failing}[stage] = 1
@@ -51,7 +51,8 @@ func counts(stage, ages string) record.Counts {
 	return c
 }
 
-// stages tries each course that a release can take, seen in one or two parts in both orders.
+// stages tries each course that a client can take with a release. Its steps are recorded in
+// one batch or in two, in both orders.
 func stages(t *testing.T, s record.Store) {
 	for i, c := range []struct {
 		first, then at
@@ -63,10 +64,10 @@ func stages(t *testing.T, s record.Store) {
 		{at{asked: 1, fetched: 8}, at{}, "waiting", "w0"},
 		{at{asked: 1, fetched: 4}, at{}, "waiting", "ww"},
 		{at{asked: 1, installed: 4}, at{installed: 9}, "waiting", "ww"},
-		{at{asked: 1, fetched: 4}, at{fetched: 9}, "waiting", "ww"}, // since it first fetched it
+		{at{asked: 1, fetched: 4}, at{fetched: 9}, "waiting", "ww"}, // counted from the first download
 		{at{asked: 1, fetched: 2}, at{asked: 3}, "kept", "ww"},
 		{at{asked: 1, fetched: 2, installed: 3}, at{asked: 4}, "waiting", "ww"},
-		{at{asked: 1, running: 2}, at{}, "healthy", "00"}, // where it fetched it is not known
+		{at{asked: 1, running: 2}, at{}, "healthy", "00"}, // no download was seen
 		{at{asked: 1, fetched: 1, running: 2}, at{running: 9}, "healthy", "hh"},
 		{at{asked: 1, fetched: 1, running: 3}, at{}, "healthy", "hh"},
 		{at{asked: 1, fetched: 1, running: 4}, at{running: 10}, "healthy", "wh"},
@@ -76,7 +77,7 @@ func stages(t *testing.T, s record.Store) {
 		{at{asked: 1, failed: 2}, at{}, "failing", "00"},
 		{at{asked: 1, fetched: 1, failed: 3}, at{failed: 9}, "failing", "ff"},
 		{at{asked: 1, fetched: 1, failed: 4}, at{}, "failing", "wf"},
-		{at{asked: 1, fetched: 1, failed: 2}, at{running: 3}, "healthy", "hh"}, // it worked in the end
+		{at{asked: 1, fetched: 1, failed: 2}, at{running: 3}, "healthy", "hh"}, // the update worked in the end
 		{at{asked: 1, fetched: 1, running: 2}, at{failed: 3}, "failing", "ff"},
 		{at{asked: 1, fetched: 1, running: 2}, at{failed: 9}, "failing", "hh"},
 		{at{asked: 1, fetched: 1, crashed: 2}, at{running: 9}, "failing", "ff"}, // a crash stands
@@ -98,7 +99,7 @@ func stages(t *testing.T, s record.Store) {
 	}
 }
 
-// rounds lets a release out three times: what was seen before does not count.
+// rounds releases a version three times. Sightings of an earlier round must not count.
 func rounds(t *testing.T, s record.Store) {
 	in := func(round uint64, a at) record.Sightings {
 		seen := a.sightings(stable, "2", 7)
@@ -116,8 +117,8 @@ func rounds(t *testing.T, s record.Store) {
 	sight(t, s, in(5, at{asked: 3}))
 	want("offered again", 5, counts("offered", "00"))
 	want("of any round", 0, counts("offered", "00"))
-	sight(t, s, in(3, at{asked: 1, crashed: 2})) // again, by a server that is behind
-	want("what is late", 5, counts("offered", "00"))
+	sight(t, s, in(3, at{asked: 1, crashed: 2})) // again, from a server that is behind
+	want("after a late sighting", 5, counts("offered", "00"))
 	sight(t, s, in(5, at{asked: 4, fetched: 4}))
 	want("fetched again", 5, counts("waiting", "ww"))
 	sight(t, s, in(5, at{running: 6}))
@@ -132,7 +133,7 @@ func rounds(t *testing.T, s record.Store) {
 	equal(t, "the next one", sums(t, s, stable, "2", 10), record.Crowds{})
 }
 
-// crowdsOfNetworks adds up networks of the same size.
+// crowdsOfNetworks checks that networks of the same size are added up.
 func crowdsOfNetworks(t *testing.T, s record.Store) {
 	random := rand.New(rand.NewPCG(1, 2))
 	n := 0
@@ -200,11 +201,12 @@ func crowdsOfNetworks(t *testing.T, s record.Store) {
 	sample.Rows -= rows
 	equal(t, "the crowds of a sample", found.Sample, sample)
 	if sample.Rows != 0 || rows > 50 {
-		t.Errorf("%d clients are counted of a sample of %+v", rows, sample)
+		t.Errorf("%d clients are counted, the sample is %+v", rows, sample)
 	}
 }
 
-// groups counts clients by target and cohort, and those that only the try is known of.
+// groups counts clients by target and cohort. Clients of which only a try is known form a
+// group of their own.
 func groups(t *testing.T, s record.Store) {
 	for i, a := range []at{{asked: 1, crashed: 2}, {asked: 1, running: 2}, {asked: 1, running: 2}, {asked: 1, fetched: 2}, {asked: 1}} {
 		sight(t, s, a.sightings(stable, "2", i))
@@ -220,7 +222,7 @@ func groups(t *testing.T, s record.Store) {
 	}
 }
 
-// refusals keeps when a client last found no room, beside the sample.
+// refusals checks that the time is kept at which a client last found no room in the sample.
 func refusals(t *testing.T, s record.Store) {
 	sight(t, s, populate(stable, 0, 40, ownNetwork))
 	for _, micros := range []int{5, 7, 6} {
@@ -233,7 +235,7 @@ func refusals(t *testing.T, s record.Store) {
 	check(t, s.Refuse(t.Context(), stable, "2", moment(8)))
 	equal(t, "the sample", sampled(t, s, stable, "2"), sample)
 	equal(t, "the time later", sums(t, s, stable, "2", 0).Refused, moment(8))
-	equal(t, "that of another channel", sums(t, s, beta, "2", 0).Refused, time.Time{})
+	equal(t, "the time of another channel", sums(t, s, beta, "2", 0).Refused, time.Time{})
 	demand(t, s.Refuse(t.Context(), "a\x00", "2", moment(1)), record.ErrInvalid, "a bad name")
 	demand(t, s.Refuse(t.Context(), stable, "2", time.Time{}), record.ErrInvalid, "no time")
 }
@@ -245,7 +247,8 @@ func hostileCrowds(t *testing.T, s record.Store) {
 	}
 }
 
-// summaries keeps what releases came to: of several summaries the one of more clients.
+// summaries keeps the results of releases. Of several summaries the one with the most clients
+// is kept.
 func summaries(t *testing.T, s record.Store) {
 	of := func(channel, version string, clients int64, micros int, sums string) record.Summary {
 		return record.Summary{Channel: channel, Version: version, Clients: clients, Counted: moment(micros), Sums: json.RawMessage(sums)}

@@ -43,7 +43,7 @@ func tenants(t *testing.T, s record.Store) {
 	demand(t, s.UpdateTenant(ctx, record.Tenant{Schema: "c", TsName: "c"}), record.ErrNotFound, "update an absent one")
 }
 
-// tenantNames uses names that are keywords of SQL or have the greatest length.
+// tenantNames uses names that are SQL keywords or have the greatest length.
 func tenantNames(t *testing.T, s record.Store) {
 	for _, name := range []string{"select", "user", "_", "table", "main", "temp", "sqlite_master", "pg", "tsmon2", strings.Repeat("z", 63), "users"} {
 		t.Run(name, func(t *testing.T) {
@@ -57,7 +57,7 @@ func tenantNames(t *testing.T, s record.Store) {
 	}
 }
 
-// calls are the methods that take the name of a schema.
+// calls returns calls of the methods that take the name of a schema.
 func calls(s record.Store) map[string]func(ctx context.Context, schema string) error {
 	tenant := func(schema string) record.Tenant { return record.Tenant{Schema: schema, TsName: "x"} }
 	return map[string]func(ctx context.Context, schema string) error{
@@ -109,7 +109,7 @@ func hostileNames(t *testing.T, s record.Store) {
 	equal(t, "number of tenants", len(must(s.Tenants(t.Context()))(t)), 1)
 }
 
-// unknownTenant asks twice, since an adapter may cache tenants.
+// unknownTenant makes each call twice, since an adapter may cache tenants.
 func unknownTenant(t *testing.T, s record.Store) {
 	for range 2 {
 		for method, call := range calls(s) {
@@ -157,7 +157,7 @@ func race(n int, f func(i int) error) []error {
 	return errs
 }
 
-// raceAll races calls that all have to succeed.
+// raceAll makes n calls at once, which must all succeed.
 func raceAll(t testing.TB, n int, f func(i int) error) {
 	t.Helper()
 	for _, err := range race(n, f) {
@@ -165,7 +165,8 @@ func raceAll(t testing.TB, n int, f func(i int) error) {
 	}
 }
 
-// oneWins races calls of which one has to succeed. It passes the errors of the others to lose.
+// oneWins makes calls at once, of which exactly one must succeed. It passes the errors of the
+// others to lose.
 func oneWins(t testing.TB, n int, f func(i int) error, lose func(err error)) {
 	t.Helper()
 	won := 0
@@ -179,7 +180,7 @@ func oneWins(t testing.TB, n int, f func(i int) error, lose func(err error)) {
 	equal(t, "number of winners", won, 1)
 }
 
-// winner races calls of which one has to return true, and returns its index.
+// winner makes calls at once, of which exactly one must return true, and returns its index.
 func winner(t testing.TB, n int, f func(i int) (bool, error)) int {
 	t.Helper()
 	won := make([]bool, n)
@@ -194,7 +195,7 @@ func winner(t testing.TB, n int, f func(i int) (bool, error)) int {
 	return first
 }
 
-// tenantsApart gives two tenants records with the same ids and changes one tenant.
+// tenantsApart changes one of two tenants that have records with the same ids.
 func tenantsApart(t *testing.T, s record.Store) {
 	ctx := t.Context()
 	other := record.Content{
@@ -240,7 +241,7 @@ func audits(t *testing.T, s record.Store) {
 	equal(t, "newest row", must(s.LastAudits(ctx, first.Schema, 1))(t), []record.Audit{second.Clean()})
 	equal(t, "rows of no schema", len(must(s.LastAudits(ctx, "a\x00", 10))(t)), 0)
 
-	// Old rows are forgotten, however many.
+	// Old rows are deleted, however many there are.
 	for i := range 20 {
 		check(t, s.Audit(ctx, record.Audit{Schema: "many", Time: now.AddDate(0, 0, i-10)}))
 	}

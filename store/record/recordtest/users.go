@@ -54,7 +54,7 @@ func userTokens(t *testing.T, s record.Store) {
 	demand(t, s.DisableUser(ctx, schema, "nobody@b"), record.ErrNotFound, "DisableUser")
 }
 
-// importUsers imports users, and refuses those whose id or address belongs to another user.
+// importUsers imports users. Those whose id or address belongs to another user are refused.
 func importUsers(t *testing.T, s record.Store) {
 	ctx := t.Context()
 	makeTenant(t, s, schema)

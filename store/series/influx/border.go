@@ -15,6 +15,7 @@ type rollups struct {
 	retention time.Duration // of the values, zero if they are kept for ever
 	until     time.Time     // the day before which all is rolled up, zero if nothing is
 	grain     time.Duration // how long the parts of an hour are
+	mixed     bool          // some parts may be shorter: a change of grain has not ended
 	// kinds are those of all fields that have rollups. The server itself forgets a field once
 	// all its values are deleted.
 	kinds map[series.Key]series.Kind
@@ -127,16 +128,17 @@ func (s *Store) unlessHidden(ctx context.Context, err error) error {
 // was.
 func (s *server) progress(ctx context.Context, database string) (rollups, error) {
 	q := s.query()
-	q.add(`SELECT last("grain"), "until" FROM "` + progress + `"`)
+	q.add(`SELECT last("grain"), "until", "mixed" FROM "` + progress + `"`)
 	rows, err := s.ask(ctx, s.rollupsOf(database), q)
-	if err != nil || len(rows[0]) == 0 || len(rows[0][0].Values) == 0 || len(rows[0][0].Values[0]) != 3 {
+	if err != nil || len(rows[0]) == 0 || len(rows[0][0].Values) == 0 || len(rows[0][0].Values[0]) != 4 {
 		return rollups{}, err
 	}
 	cells := rows[0][0].Values[0]
 	grain, _ := number(cells[1])
 	until, _ := number(cells[2])
+	mixed, _ := number(cells[3])
 	if grain <= 0 || until <= 0 {
 		return rollups{}, nil
 	}
-	return rollups{until: time.Unix(int64(until), 0).UTC(), grain: time.Duration(grain) * time.Second}, nil
+	return rollups{until: time.Unix(int64(until), 0).UTC(), grain: time.Duration(grain) * time.Second, mixed: mixed != 0}, nil
 }

@@ -17,10 +17,10 @@ import (
 	"tsmon/store/series"
 )
 
-// errIncomplete says that the server left out a statement or a part of its answer.
+// errIncomplete means that the server left out a statement or a part of its answer.
 var errIncomplete = fmt.Errorf("the answer is not complete: %w", series.ErrUnavailable)
 
-// explain puts an error into the words of the contract and says what was attempted.
+// explain translates an error and adds what was attempted.
 func (s *server) explain(ctx context.Context, what string, err error) error {
 	if err == nil {
 		return nil
@@ -28,7 +28,7 @@ func (s *server) explain(ctx context.Context, what string, err error) error {
 	return fmt.Errorf("%s: %w", what, s.translate(ctx, err))
 }
 
-// translate maps what the client returns to the errors of the contract.
+// translate maps an error of the client to one of the contract.
 func (s *server) translate(ctx context.Context, err error) error {
 	if ctx.Err() != nil && isCancelled(err) {
 		return ctx.Err()
@@ -51,7 +51,7 @@ func (s *server) translate(ctx context.Context, err error) error {
 		return fmt.Errorf("%s does not answer like InfluxDB: %w: %w", s.place, series.ErrUnavailable, err)
 	}
 	if request, ok := errors.AsType[*url.Error](err); ok {
-		err = request.Err // whose text does not repeat the URL
+		err = request.Err // its text doesn't repeat the URL
 	}
 	return fmt.Errorf("%s: %w: %w", s.place, series.ErrUnavailable, err)
 }
@@ -61,7 +61,7 @@ func isCancelled(err error) bool {
 	return network || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// isSlow reports whether a wait for an answer ended: the server took the connection.
+// isSlow reports whether the server accepted the connection but didn't answer in time.
 func isSlow(err error) bool {
 	wait, ok := errors.AsType[net.Error](err)
 	op, isOp := errors.AsType[*net.OpError](err)
@@ -74,17 +74,18 @@ func isMalformed(err error) bool {
 	return syntax || kind || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// errHidden is ErrNoDatabase of a 2.x, which says the same for both.
+// errHidden is ErrNoDatabase of InfluxDB 2.x, which gives the same answer if the token may
+// not read the database.
 var errHidden = fmt.Errorf("%w, or the token may not read it", series.ErrNoDatabase)
 
-// meaning maps a refusal to an error of the contract. InfluxDB has no codes for what matters
-// here, only sentences, which have been the same through all of 1.x and 2.x.
+// meaning maps a refusal to an error of the contract. InfluxDB has no error codes for these
+// cases. It has messages, which have been the same in all of 1.x and 2.x.
 func (s *server) meaning(e *client.Error) error {
 	switch message := strings.ToLower(e.Message); {
 	case e.StatusCode == http.StatusUnauthorized || e.StatusCode == http.StatusForbidden:
 		return fs.ErrPermission
 	case strings.Contains(message, "database not found"), strings.Contains(message, "no dbrp mapping found"), strings.Contains(message, "bucket") && strings.Contains(message, "not found"):
-		if s.org != "" { // as on 2.x
+		if s.org != "" { // it is 2.x
 			return errHidden
 		}
 		return series.ErrNoDatabase

@@ -16,36 +16,37 @@ import (
 	"tsmon/store/series"
 )
 
-// OpenGemini speaks InfluxQL and line protocol with differences, all of which are handled
-// in this file:
+// gemini handles the differences between openGemini and InfluxDB:
 //
-//   - Parameters can't stand for names. Names are quoted and escaped.
-//   - "i"::float of an integer field is a wrong number. Integers are read as integers, so
-//     sums and means of them beyond 64 bits overflow. It stores integers as the nearest
-//     float64, and 2^63-512 or more as a negative one.
-//   - With the newest windows first, last() is the first value of each window. Such answers
-//     are read oldest first, with no limit but that of their size. On a busy machine one
-//     began with windows before the time that was asked from: those are left out.
-//   - A measurement that is gone fails a statement, so each statement has one measurement.
-//   - A new series can be read a second or two after it was written, and again when it
-//     has its first value of a week. Writes wait for that.
-//   - Of two values of one series and time in one request it keeps either. The earlier is
-//     left out.
-//   - Nothing can be deleted. Rollups are of quarters of an hour in every zone, so that none
-//     have to be deleted when the zone changes.
-//   - It takes no times before 1970, no dots in the names of databases, neither , ; / \ nor
-//     unprintable characters in those of measurements, neither " nor .* in those of tags and
-//     fields, no name of more than 250 bytes, and no tag with the name of a field of its
-//     measurement. Such samples are ErrInvalid or ErrName, and nothing is sent; for a tag
-//     with the name of an earlier sample's field the error is ErrKind.
+//   - Parameters can't replace names. Names are quoted and escaped instead.
+//   - The cast "i"::float of an integer field returns a wrong number. Integers are read as
+//     integers, so their sums and means overflow beyond 64 bits. OpenGemini stores an
+//     integer as the nearest float64, and 2^63-512 or more as a negative number.
+//   - With the newest windows first, last() returns the first value of each window. Such
+//     queries read the oldest first, limited only by the size of the answer. On a busy
+//     machine an answer began with windows before the requested start: those are dropped.
+//   - A statement fails if one of its measurements is gone, so each has one measurement.
+//   - A new series becomes readable a second or two after it is written. So does a series
+//     with its first value of a week. Writes wait until the values can be read.
+//   - If a request has two values of one series and time, openGemini keeps either. The
+//     earlier one is not sent.
+//   - Nothing can be deleted. Rollups cover quarters of an hour in every zone, so none have
+//     to be deleted when the zone changes.
+//   - Times before 1970 are refused.
+//   - Names have at most 250 bytes. A database has no dot in its name, a measurement none of
+//     , ; / \ and no unprintable character, and a tag or field neither " nor .* in it.
+//   - A tag can't have the name of a field of its measurement.
+//
+// A sample that openGemini can't store is refused with ErrInvalid or ErrName before anything
+// is sent. The error is ErrKind for a tag with the name of an earlier sample's field.
 type gemini struct {
-	is atomic.Bool // the server is one; known once it has answered
+	is atomic.Bool // the server is openGemini; set by its first answer
 
 	mu   sync.Mutex
 	seen map[place]bool
 }
 
-// place is a series in a week: a cluster has an index for each week.
+// place is a series in one week. A cluster has an index for each week.
 type place struct {
 	database string
 	series   string // measurement and tags, as in line protocol
@@ -55,13 +56,13 @@ type place struct {
 const (
 	maxGeminiName = 250 // bytes
 
-	maxSeen      = 1 << 17 // places that are remembered as readable
+	maxSeen      = 1 << 17 // places remembered as readable
 	visibleAfter = 20 * time.Second
 	lookAgain    = 100 * time.Millisecond
-	perLook      = 500 // statements of a request
+	perLook      = 500 // statements per request
 )
 
-// recognise reads from the header of an answer whether the server is openGemini.
+// recognise detects openGemini by the header of an answer.
 func (g *gemini) recognise(h http.Header) {
 	if _, ok := h["X-Geminidb-Version"]; ok {
 		g.is.Store(true)
@@ -73,8 +74,8 @@ func quote(name string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(name) + `"`
 }
 
-// newest ends a statement: with the newest windows first, one more than the limit, or
-// with all of them, oldest first.
+// newest returns the end of a statement. The statement reads the newest windows first, one
+// more than the limit; for last() on openGemini it reads all windows, oldest first.
 func (q *query) newest(columns string, limit int) string {
 	if q.gemini && strings.HasPrefix(columns, "last(") {
 		return "ORDER BY time ASC"
@@ -82,7 +83,7 @@ func (q *query) newest(columns string, limit int) string {
 	return fmt.Sprintf("ORDER BY time DESC LIMIT %d", limit+1)
 }
 
-// rollupsOf returns the name of the database with the rollups of another.
+// rollupsOf returns the name of the database that holds the rollups of a database.
 func (s *server) rollupsOf(database string) string {
 	if s.gemini.is.Load() {
 		return database + "~" + series.RollupsSuffix[1:]
@@ -90,7 +91,7 @@ func (s *server) rollupsOf(database string) string {
 	return database + series.RollupsSuffix
 }
 
-// grain returns how long the parts of an hour are that a new rollup has.
+// grain returns the length of the windows of a new rollup.
 func (s *server) grain(zone *time.Location) time.Duration {
 	if s.gemini.is.Load() {
 		return 15 * time.Minute
@@ -98,19 +99,19 @@ func (s *server) grain(zone *time.Location) time.Duration {
 	return series.Grain(zone)
 }
 
-// isColumn reports whether a tag or field of that name can be read back.
+// isColumn reports whether a tag or field with this name can be read back.
 func isColumn(name string) bool {
 	return len(name) <= maxGeminiName && !strings.Contains(name, `"`) && !strings.Contains(name, ".*")
 }
 
-const badColumn = `%w: openGemini takes no tag or field %.80q, of %.80q, which has a " or .* or more than %d bytes`
+const badColumn = `%w: openGemini can't store the tag or field %.80q of %.80q: it has a " or .*, or more than %d bytes`
 
-// storable reports the first sample that openGemini can't store.
+// storable returns an error for the first sample that openGemini can't store.
 func (g *gemini) storable(samples []series.Sample) error {
 	for _, sample := range samples {
 		bad := func(c rune) bool { return strings.ContainsRune(`,;/\`, c) || !unicode.IsPrint(c) }
 		if m := sample.Measurement; strings.ContainsFunc(m, bad) || m == "." || m == ".." || len(m) > maxGeminiName {
-			return fmt.Errorf(`%w: openGemini takes no measurement %.80q, which has one of , ; / \, or what can't be printed, or more than %d bytes`, series.ErrName, m, maxGeminiName)
+			return fmt.Errorf(`%w: openGemini can't store the measurement %.80q: it has one of , ; / \, an unprintable character, or more than %d bytes`, series.ErrName, m, maxGeminiName)
 		}
 		for tag := range sample.Tags {
 			if !isColumn(tag) {
@@ -122,27 +123,28 @@ func (g *gemini) storable(samples []series.Sample) error {
 				return fmt.Errorf(badColumn, series.ErrName, field, sample.Measurement, maxGeminiName)
 			}
 			if _, ok := sample.Tags[field]; ok {
-				return fmt.Errorf("%w: openGemini takes no tag named as a field: %.80q of %.80q", series.ErrName, field, sample.Measurement)
+				return fmt.Errorf("%w: openGemini can't store a tag and a field of the same name: %.80q of %.80q", series.ErrName, field, sample.Measurement)
 			}
 			if n, ok := value.(int64); ok && float64(n) >= math.MaxInt64 {
-				return fmt.Errorf("%w: openGemini takes no integer of %d, in %.80q of %.80q", series.ErrInvalid, n, field, sample.Measurement)
+				return fmt.Errorf("%w: openGemini can't store the integer %d: %.80q of %.80q", series.ErrInvalid, n, field, sample.Measurement)
 			}
 		}
 		if sample.Time.UnixNano() < 0 {
-			return fmt.Errorf("%w: openGemini takes no value from before 1970, as of %.80q at %s", series.ErrInvalid, sample.Measurement, sample.Time.UTC())
+			return fmt.Errorf("%w: openGemini can't store a time before 1970: %.80q at %s", series.ErrInvalid, sample.Measurement, sample.Time.UTC())
 		}
 	}
 	return nil
 }
 
-// look is a question for all series of a measurement that have a value at a time.
+// look queries all series of a measurement that have a value at one time.
 type look struct {
 	series.Key
 	kind series.Kind
 	at   int64
 }
 
-// unseen returns the places that may not be readable yet, by the question that finds out.
+// unseen returns the places that may not be readable yet, grouped by the query that checks
+// them.
 func (g *gemini) unseen(database string, samples []series.Sample) map[look]map[place]bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -155,10 +157,10 @@ func (g *gemini) unseen(database string, samples []series.Sample) map[look]map[p
 		}
 		begun[p] = true
 		l := look{Key: series.Key{Measurement: sample.Measurement}, at: sample.Time.UnixNano()}
-		for field, value := range sample.Fields { // the first in order, so that statements are shared
+		for field, value := range sample.Fields { // the first by name, so that samples share a look
 			if l.Field == "" || field < l.Field {
 				l.Field = field
-				l.kind, _ = series.KindOf(value) // which was checked
+				l.kind, _ = series.KindOf(value) // the samples were checked before
 			}
 		}
 		if found[l] == nil {
@@ -169,8 +171,8 @@ func (g *gemini) unseen(database string, samples []series.Sample) map[look]map[p
 	return found
 }
 
-// latest returns samples without the values that a later one of the same series and time
-// replaces, or nil if there are no such values.
+// latest removes the values that a later sample of the same series and time replaces. It
+// returns nil if there are none.
 func latest(samples []series.Sample) []series.Sample {
 	type cell struct {
 		series, field string
@@ -215,7 +217,8 @@ func (g *gemini) saw(places map[place]bool) {
 	maps.Copy(g.seen, places)
 }
 
-// awaitKept is awaitVisible, without samples that have expired if there are any.
+// awaitKept is awaitVisible. If expired is set, it doesn't wait for samples older than the
+// retention.
 func (s *server) awaitKept(ctx context.Context, database string, samples []series.Sample, expired bool) error {
 	if expired {
 		retention, _, err := s.retention(ctx, database)
@@ -228,14 +231,14 @@ func (s *server) awaitKept(ctx context.Context, database string, samples []serie
 	return s.awaitVisible(ctx, database, samples)
 }
 
-// awaitVisible waits until all series of samples that were written can be read;
-// ErrUnavailable if they can't after visibleAfter.
+// awaitVisible waits until all series of written samples can be read. It returns
+// ErrUnavailable if that takes longer than visibleAfter.
 func (s *server) awaitVisible(ctx context.Context, database string, samples []series.Sample) error {
 	missing := s.gemini.unseen(database, samples)
 	if len(missing) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, visibleAfter, fmt.Errorf("what was written can't be read yet: %w", series.ErrUnavailable))
+	ctx, cancel := context.WithTimeoutCause(ctx, visibleAfter, fmt.Errorf("the written samples can't be read yet: %w", series.ErrUnavailable))
 	defer cancel()
 	tick := time.NewTicker(lookAgain)
 	defer tick.Stop()
@@ -251,7 +254,7 @@ func (s *server) awaitVisible(ctx context.Context, database string, samples []se
 	}
 }
 
-// lookFor removes the places that can be read from missing.
+// lookFor removes from missing the places that can be read.
 func (s *server) lookFor(ctx context.Context, database string, missing map[look]map[place]bool) error {
 	q := s.query()
 	var looks []look
@@ -269,7 +272,7 @@ func (s *server) lookFor(ctx context.Context, database string, missing map[look]
 		there := map[place]bool{}
 		for _, r := range rows[i] {
 			for tag, value := range r.Tags {
-				if value == "" { // that other series have
+				if value == "" { // only other series have the tag
 					delete(r.Tags, tag)
 				}
 			}

@@ -29,6 +29,8 @@ func TestContract(t *testing.T) {
 	t.Run("MixedShards", func(t *testing.T) { testMixedShards(t, server) })
 	t.Run("Conflict", func(t *testing.T) { testConflict(t, server) })
 	t.Run("Rollups", func(t *testing.T) { testRollups(t, Options{URL: server.URL}) })
+	t.Run("TakenBack", func(t *testing.T) { testTakenBack(t, Options{URL: server.URL}) })
+	t.Run("HoursGone", func(t *testing.T) { testHoursGone(t, Options{URL: server.URL}) })
 	t.Run("OwnRetention", func(t *testing.T) { testOwnRetention(t, Options{URL: server.URL}) })
 	t.Run("RollupsDropped", func(t *testing.T) { testRollupsDropped(t, Options{URL: server.URL}) })
 	t.Run("Resumes", func(t *testing.T) { testResumes(t, server) })
@@ -41,6 +43,8 @@ func TestContract2(t *testing.T) {
 	})
 	t.Run("Refusals", func(t *testing.T) { testRefusals(t, server) })
 	t.Run("Rollups", func(t *testing.T) { testRollups(t, Options{URL: server.URL, Org: server.Org, Token: server.Token}) })
+	t.Run("TakenBack", func(t *testing.T) { testTakenBack(t, Options{URL: server.URL, Org: server.Org, Token: server.Token}) })
+	t.Run("HoursGone", func(t *testing.T) { testHoursGone(t, Options{URL: server.URL, Org: server.Org, Token: server.Token}) })
 	t.Run("OwnRetention", func(t *testing.T) {
 		testOwnRetention(t, Options{URL: server.URL, Org: server.Org, Token: server.Token})
 	})

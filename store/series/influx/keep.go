@@ -44,23 +44,29 @@ func (s *Store) Keep(ctx context.Context, database string, k series.Keeping) err
 }
 
 func (s *Store) CountBefore(ctx context.Context, database string, t time.Time) (count int64, err error) {
-	err = s.call(ctx, "count values of", database, func() error {
-		q := s.server.query()
-		q.patient = true
-		q.add(fmt.Sprintf("SELECT count(*) FROM /^[^_]/ WHERE time < %d", t.UnixNano()))
-		rows, err := s.server.ask(ctx, database, q)
-		if err != nil {
-			return err
-		}
-		for _, r := range rows[0] {
-			for _, cells := range r.Values {
-				for _, cell := range cells[min(1, len(cells)):] { // after the time
-					n, _ := number(cell)
-					count += int64(n)
-				}
-			}
-		}
-		return nil
+	err = s.call(ctx, "count values of", database, func() (err error) {
+		count, err = s.server.count(ctx, database, fmt.Sprintf("time < %d", t.UnixNano()))
+		return err
 	})
 	return count, err
+}
+
+// count returns how many values a database holds where a condition is met.
+func (s *server) count(ctx context.Context, database, where string) (count int64, err error) {
+	q := s.query()
+	q.patient = true
+	q.add("SELECT count(*) FROM /^[^_]/ WHERE " + where)
+	rows, err := s.ask(ctx, database, q)
+	if err != nil {
+		return 0, err
+	}
+	for _, r := range rows[0] {
+		for _, cells := range r.Values {
+			for _, cell := range cells[min(1, len(cells)):] { // after the time
+				n, _ := number(cell)
+				count += int64(n)
+			}
+		}
+	}
+	return count, nil
 }

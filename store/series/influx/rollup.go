@@ -17,7 +17,7 @@ import (
 // names, under the same measurements. A field has the fields .count, .sum, .min and .max
 // there; a boolean one has .count, .last and .sum, which is how many are true. Each has a
 // value for each part of an hour. The measurement of progress says up to when that is done,
-// and how long the parts are.
+// how long the parts are, and whether shorter ones may lie among them.
 const (
 	progress = "tsmon"
 	day      = 24 * time.Hour
@@ -27,6 +27,8 @@ const (
 	rollAgain = 3 * day
 
 	perProgress = 30 // days between records of progress, from which the next call goes on
+
+	replaceTries = 6 // the pauses between them double, and last three seconds in all
 )
 
 // rollUp rolls up the days of a database that have ended and are not rolled up yet.
@@ -84,21 +86,22 @@ type roller struct {
 	*Store
 	database string
 	grain    time.Duration
-	anew     bool // there are rollups of longer parts, which have to be deleted
+	anew     bool // there are rollups of other parts, which have to be deleted
 	kinds    map[series.Key]series.Kind
 }
 
 // progress returns the day before which all is rolled up in parts as short as r's, or the
 // zero time. Parts that are shorter stay so: longer ones beside them would count values
-// twice.
+// twice. Before longer parts are replaced, progress records that they will be mixed with
+// shorter ones, in case not all of them are.
 func (r *roller) progress(ctx context.Context) (time.Time, error) {
 	made, err := r.server.progress(ctx, r.database)
 	if err != nil || made.until.IsZero() {
 		return time.Time{}, err
 	}
-	if made.grain > r.grain {
-		r.anew = true
-		return time.Time{}, nil
+	if made.mixed || made.grain > r.grain {
+		r.anew, made.mixed = true, true
+		return time.Time{}, r.record(ctx, made)
 	}
 	r.grain = made.grain
 	return made.until, nil
@@ -106,9 +109,15 @@ func (r *roller) progress(ctx context.Context) (time.Time, error) {
 
 // finish records that all is rolled up until a day.
 func (r roller) finish(ctx context.Context, until time.Time) error {
-	return r.store(ctx, []series.Sample{{
-		Measurement: progress, Time: r.now(), Fields: map[string]any{"until": float64(until.Unix()), "grain": r.grain.Seconds()},
-	}})
+	return r.record(ctx, rollups{until: until, grain: r.grain})
+}
+
+func (r roller) record(ctx context.Context, made rollups) error {
+	fields := map[string]any{"until": float64(made.until.Unix()), "grain": made.grain.Seconds(), "mixed": 0.0}
+	if made.mixed {
+		fields["mixed"] = 1.0
+	}
+	return r.store(ctx, []series.Sample{{Measurement: progress, Time: r.now(), Fields: fields}})
 }
 
 // keys returns the fields that hold no text, by measurement.
@@ -194,16 +203,48 @@ func (r roller) roll(ctx context.Context, midnight time.Time) error {
 	if len(parts) == 0 {
 		return nil
 	}
+	samples := slices.Collect(maps.Values(parts))
 	if r.anew {
-		if err := r.remove(ctx, midnight); err != nil {
+		return r.replace(ctx, midnight, samples)
+	}
+	return r.store(ctx, samples)
+}
+
+// replace stores the rollups of a day in place of those that are there. It leaves those of
+// the hours before the first, whose values may be deleted already. A DELETE misses what the
+// server is just writing from its cache to the disk, so replace counts the rollups
+// afterwards, and tries again while there are too many.
+func (r roller) replace(ctx context.Context, midnight time.Time, samples []series.Sample) error {
+	first, stored := midnight.Add(day), 0
+	for _, sample := range samples {
+		if hour := sample.Time.Truncate(time.Hour); hour.Before(first) {
+			first = hour
+		}
+		stored += len(sample.Fields)
+	}
+	where := fmt.Sprintf("time >= %d AND time < %d", first.UnixNano(), midnight.Add(day).UnixNano())
+	pause := lookAgain
+	for try := 1; ; try++ {
+		if err := r.remove(ctx, where); err != nil {
 			return err
 		}
+		if err := r.store(ctx, samples); err != nil {
+			return err
+		}
+		found, err := r.server.count(ctx, r.server.rollupsOf(r.database), where)
+		if err != nil || found <= int64(stored) {
+			return err
+		}
+		if try == replaceTries {
+			return fmt.Errorf("old rollups of %s can't be deleted: %w", midnight.Format(time.DateOnly), series.ErrUnavailable)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pause):
+			pause *= 2
+		}
 	}
-	err = r.store(ctx, slices.Collect(maps.Values(parts)))
-	if errors.Is(err, series.ErrExpired) {
-		return nil
-	}
-	return err
 }
 
 // part is a part of an hour of a measurement. It begins at a time.
@@ -245,17 +286,22 @@ func (r rolling) add(parts map[part]series.Sample, values []any) error {
 	return nil
 }
 
+// store stores rollups, but for those that are older than the database keeps any.
 func (r roller) store(ctx context.Context, samples []series.Sample) error {
 	text, err := encode(samples, unchecked)
 	if err != nil {
 		return err
 	}
-	return r.server.send(ctx, r.server.rollupsOf(r.database), samples, text)
+	err = r.server.send(ctx, r.server.rollupsOf(r.database), samples, text)
+	if errors.Is(err, series.ErrExpired) {
+		return nil
+	}
+	return err
 }
 
-func (r roller) remove(ctx context.Context, midnight time.Time) error {
+func (r roller) remove(ctx context.Context, where string) error {
 	q := r.server.query()
-	q.add(fmt.Sprintf("DELETE WHERE time >= %d AND time < %d", midnight.UnixNano(), midnight.Add(day).UnixNano()))
+	q.add("DELETE WHERE " + where)
 	_, err := r.server.ask(ctx, r.server.rollupsOf(r.database), q)
 	if errors.Is(err, errIncomplete) { // 2.x has no result for it
 		return nil

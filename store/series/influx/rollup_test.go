@@ -3,11 +3,14 @@ package influx
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -101,6 +104,137 @@ func testRollups(t *testing.T, opts Options) {
 	if err != nil || len(results[0].Points) != 1 || math.Abs(results[0].Points[0].Number-want) > 1e-12 {
 		t.Errorf("the mean is %+v, %v, not %v", results, err, want)
 	}
+}
+
+// testTakenBack ends a change to shorter parts halfway, and takes it back.
+func testTakenBack(t *testing.T, opts Options) {
+	target, err := url.Parse(opts.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	forward := httputil.NewSingleHostReverseProxy(target)
+	const database = "taken-back"
+	var days atomic.Int64
+	failing := opts
+	failing.URL = serve(t, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if r.URL.Query().Get("db") == database+series.RollupsSuffix && bytes.HasPrefix(body, []byte("m ")) && days.Add(1) > 15 {
+			http.Error(w, "no", http.StatusServiceUnavailable)
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		forward.ServeHTTP(w, r)
+	})
+	s := open(t, opts)
+	if err := s.Create(t.Context(), database); err != nil {
+		t.Fatal(err)
+	}
+	today := time.Now().UTC().Truncate(day)
+	var samples []series.Sample
+	for at := today.Add(-20 * day).Add(40 * time.Minute); at.Before(today); at = at.Add(day) {
+		samples = append(samples, series.Sample{Measurement: "m", Fields: map[string]any{"f": 1.0}, Time: at})
+	}
+	if err := s.Write(t.Context(), database, samples); err != nil {
+		t.Fatal(err)
+	}
+	hours := series.Keeping{Retention: 21 * day}
+	halves := series.Keeping{Retention: 21 * day, Zone: time.FixedZone("", int(5*time.Hour+30*time.Minute)/int(time.Second))}
+	if err := s.Keep(t.Context(), database, hours); err != nil {
+		t.Fatal(err)
+	}
+	for _, before := range []series.Keeping{hours, halves} {
+		if err := open(t, failing).Keep(t.Context(), database, halves); !errors.Is(err, series.ErrUnavailable) {
+			t.Errorf("the error is %v", err)
+		}
+		days.Store(0)
+		if err := s.Keep(t.Context(), database, before); err != nil {
+			t.Fatal(err)
+		}
+		if n := rolled(t, s, database, today.Add(-30*day), today); n != len(samples) {
+			t.Errorf("%d values are rolled up, not %d", n, len(samples))
+		}
+	}
+}
+
+// testHoursGone changes to shorter parts when the first hours of a day have been deleted, as
+// they are with a retention of less than two days. Their rollups stay.
+func testHoursGone(t *testing.T, opts Options) {
+	const database = "hours-gone"
+	s := open(t, opts)
+	if err := s.Create(t.Context(), database); err != nil {
+		t.Fatal(err)
+	}
+	today := time.Now().UTC().Truncate(day)
+	var samples []series.Sample
+	for at := today.Add(-2 * day).Add(40 * time.Minute); at.Before(today); at = at.Add(time.Hour) {
+		samples = append(samples, series.Sample{Measurement: "m", Fields: map[string]any{"f": 1.0}, Time: at})
+	}
+	if err := s.Write(t.Context(), database, samples); err != nil {
+		t.Fatal(err)
+	}
+	for _, zone := range []*time.Location{time.UTC, time.FixedZone("", int(5*time.Hour+30*time.Minute)/int(time.Second))} {
+		if err := s.Keep(t.Context(), database, series.Keeping{Retention: 10 * day, Zone: zone}); err != nil {
+			t.Fatal(err)
+		}
+		if n := rolled(t, s, database, today.Add(-3*day), today); n != len(samples) {
+			t.Errorf("%d values are rolled up, not %d", n, len(samples))
+		}
+		q := s.server.query()
+		q.add(fmt.Sprintf("DELETE WHERE time < %d", today.Add(-30*time.Hour).UnixNano()))
+		if _, err := s.server.ask(t.Context(), database, q); err != nil && !errors.Is(err, errIncomplete) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestDeletesTooLittle stores the rollups of a day anew on a server that is writing its cache
+// to the disk, and so keeps what it should delete.
+func TestDeletesTooLittle(t *testing.T) {
+	for missed, want := range map[int]error{0: nil, 1: nil, 1000: series.ErrUnavailable} {
+		f := &forgetful{missed: missed, rows: map[string]bool{"0": true}}
+		r := roller{
+			Store: open(t, Options{URL: serve(t, f.answer)}), database: "db", grain: 30 * time.Minute,
+			kinds: map[series.Key]series.Kind{{Measurement: "m", Field: "f"}: series.Float},
+		}
+		if err := r.roll(t.Context(), time.Unix(0, 0)); err != nil || f.requests != 2 {
+			t.Errorf("%d requests for a day that needs nothing deleted, %v", f.requests, err)
+		}
+		r.anew = true
+		if err := r.roll(t.Context(), time.Unix(0, 0)); !errors.Is(err, want) {
+			t.Errorf("%d times nothing is deleted: the error is %v", missed, err)
+		} else if err == nil && len(f.rows) != 1 {
+			t.Errorf("%d times nothing is deleted: the rows are %v", missed, f.rows)
+		}
+	}
+}
+
+// forgetful is a server with a value in the second half of an hour.
+type forgetful struct {
+	missed   int             // how many times nothing is deleted
+	rows     map[string]bool // times of rollups
+	requests int
+}
+
+func (f *forgetful) answer(w http.ResponseWriter, r *http.Request) {
+	f.requests++
+	q, values := r.FormValue("q"), ""
+	switch {
+	case r.URL.Path == "/write":
+		body, _ := io.ReadAll(r.Body)
+		line := strings.Fields(string(body))
+		f.rows[line[len(line)-1]] = true
+		w.WriteHeader(http.StatusNoContent)
+		return
+	case strings.HasPrefix(q, "DELETE"):
+		if f.missed--; f.missed < 0 {
+			clear(f.rows)
+		}
+	case strings.Contains(q, "GROUP BY"):
+		values = fmt.Sprintf("[%d,1,2,2,2]", 30*time.Minute)
+	default: // a count of four fields
+		values = strings.ReplaceAll("[0,N,N,N,N]", "N", strconv.Itoa(len(f.rows)))
+	}
+	fmt.Fprintf(w, `{"results":[{"statement_id":0,"series":[{"name":"m","values":[%s]}]}]}`, values)
 }
 
 // testResumes ends the first call of Keep halfway.

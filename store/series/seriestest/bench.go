@@ -8,8 +8,7 @@ import (
 	"tsmon/store/series"
 )
 
-// View returns what a dashboard asks for: the last values of 50 keys over 17
-// measurements.
+// View returns the questions of a dashboard: the last values of 50 keys in 17 measurements.
 func View() []series.Want {
 	var wants []series.Want
 	for i := range 50 {
@@ -18,8 +17,8 @@ func View() []series.Want {
 	return wants
 }
 
-// Fill writes a day of the values that View asks for, one each ten seconds
-// until the clock, into a database that it makes: 440,640 of them.
+// Fill creates a database and writes a day of the values that View asks for. There is a value
+// every ten seconds until Clock, 440,640 in all.
 func Fill(tb testing.TB, store series.Store, database string) {
 	tb.Helper()
 	if err := store.Create(tb.Context(), database); err != nil {
@@ -39,7 +38,7 @@ func Fill(tb testing.TB, store series.Store, database string) {
 	}
 }
 
-// BenchmarkView measures the view with some aggregates, without a cache.
+// BenchmarkView measures View for two aggregates, without a cache.
 func BenchmarkView(b *testing.B, store series.Store, database string) {
 	for _, a := range []series.Aggregate{series.Last, series.Mean} {
 		wants := View()

@@ -53,7 +53,7 @@ func lastLongAgo(t *testing.T, f *fixture) {
 		wants = append(wants, timed, lastOf("never", field))
 	}
 	f.write(t, samples...)
-	for range 3 { // also when the store remembers where it found them
+	for range 3 { // the store may remember where it found the values
 		values := f.current(t, wants...)
 		for i, age := range ages {
 			if v := values[2*i+1]; !v.Found || v.Number != float64(i) || i%2 == 0 && !v.Time.Equal(at(age)) {
@@ -146,9 +146,9 @@ func windows(t *testing.T, f *fixture) {
 	}
 }
 
-// oneNameFourKinds asks for every aggregate of fields that share their name and
-// not their kind, all at once.
-func oneNameFourKinds(t *testing.T, f *fixture) {
+// sameNameOtherKind asks for every aggregate of fields with the same name and different
+// kinds, in one batch.
+func sameNameOtherKind(t *testing.T, f *fixture) {
 	for _, ago := range []time.Duration{time.Minute, 2 * time.Minute} {
 		f.write(t, sample("floats", "f", 2.5, ago), sample("booleans", "f", true, ago), sample("texts", "f", "x", ago),
 			sample("integers", "f", int64(4), ago), sample("more floats", "f", 3.5, ago), sample("more booleans", "f", false, ago))
@@ -224,7 +224,8 @@ func thousand(t *testing.T, f *fixture) {
 	}
 }
 
-// writersAndReaders has each reader see its writer's values grow.
+// writersAndReaders checks that each reader sees its writer's values as soon as they are
+// written.
 func writersAndReaders(t *testing.T, f *fixture) {
 	const rounds = 30
 	var all sync.WaitGroup

@@ -13,8 +13,8 @@ import (
 
 const day = 24 * time.Hour
 
-// keep shortens the retention of a database, whose hours, days and aggregates stay as they
-// were. Its clock is the machine's, which servers go by.
+// keep shortens the retention of a database. Its hours, days and aggregates must stay the
+// same. The test uses the machine's clock, since servers do.
 func keep(t *testing.T, f *fixture) {
 	f.now = time.Now().Truncate(time.Second)
 	for _, name := range []string{"America/Bogota", "Asia/Kolkata", "Asia/Kathmandu", "changing"} {
@@ -34,7 +34,7 @@ func keep(t *testing.T, f *fixture) {
 	}
 }
 
-// keepIn keeps the values of a tenant with a time zone.
+// keepIn tests Keep for one time zone.
 func keepIn(t *testing.T, f *fixture, zone *time.Location) {
 	const perHour = 3
 	var samples []series.Sample
@@ -44,7 +44,7 @@ func keepIn(t *testing.T, f *fixture, zone *time.Location) {
 		if ago < 5*day {
 			fields["new"] = float64(i) / 3
 		}
-		if ago > 25*day { // all of its values go
+		if ago > 25*day { // all values of these fields will be deleted
 			fields["gone"], fields["over"] = float64(i)/5, i%3 == 0
 		}
 		samples = append(samples, series.Sample{Measurement: "m", Time: f.now.Add(-ago), Fields: fields})
@@ -60,7 +60,7 @@ func keepIn(t *testing.T, f *fixture, zone *time.Location) {
 	}
 	f.awaitNoneBefore(t, f.now.Add(-18*day)) // the day or week of a value may have newer ones
 	if cached, ok := f.store.(interface{ Forget(database string) }); ok {
-		cached.Forget(f.database) // as another server would see it
+		cached.Forget(f.database) // see the database as another server would
 	}
 	for i, result := range f.series(t, ranges...) {
 		if !slices.EqualFunc(result.Points, before[i].Points, func(a, b series.Point) bool {
@@ -91,7 +91,7 @@ func keepIn(t *testing.T, f *fixture, zone *time.Location) {
 	f.wantLast(t, key("m", "f"), 7, recent.Time)
 }
 
-// daysElsewhere returns the days of a zone that begin within hours of UTC.
+// daysElsewhere returns the days in a zone whose days don't begin at a full hour of UTC.
 func daysElsewhere(t *testing.T, f *fixture) []series.Point {
 	t.Helper()
 	zone, err := time.LoadLocation("Asia/Kolkata")
@@ -103,8 +103,8 @@ func daysElsewhere(t *testing.T, f *fixture) []series.Point {
 	return f.series(t, series.Range{Key: key("m", "f"), Start: start, Stop: f.now, Every: day, Zone: zone})[0].Points
 }
 
-// keepElsewhere has the tenant move to that zone once the values of old days are deleted:
-// an hour of them may count for the day in which it began, and none of the days is missing.
+// keepElsewhere changes the time zone after the values of old days were deleted. No day may
+// be missing. An hour may count for the day in which it began.
 func keepElsewhere(t *testing.T, f *fixture, days []series.Point) {
 	t.Helper()
 	zone, err := time.LoadLocation("Asia/Kolkata")
@@ -119,7 +119,7 @@ func keepElsewhere(t *testing.T, f *fixture, days []series.Point) {
 	}
 }
 
-// keptQuestions returns questions that reach further back than values are kept.
+// keptQuestions returns questions that reach back beyond the retention.
 func keptQuestions(now time.Time, zone *time.Location) (ranges []series.Range, wants []series.Want) {
 	today := now.In(zone)
 	for _, field := range []string{"f", "i", "b", "new", "gone", "over", "none"} {
@@ -138,15 +138,15 @@ func keptQuestions(now time.Time, zone *time.Location) (ranges []series.Range, w
 	return ranges, wants
 }
 
-// near reports whether two sums are those of the same values.
+// near reports whether two sums differ at most by rounding.
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-12*math.Abs(b) }
 
-// changing returns a zone whose clocks go from four hours behind UTC to five at a time, as
-// New York's do in November, in the format of RFC 8536.
+// changing returns a zone whose offset changes from UTC-4 to UTC-5 at the given time, as in
+// New York in November. It is built in the format of RFC 8536.
 func changing(t *testing.T, at time.Time) *time.Location {
 	t.Helper()
 	data := append([]byte("TZif"), make([]byte, 16)...) // version 1
-	for _, count := range []uint32{0, 0, 0, 1, 2, 8} {  // one change, two types, the bytes of their names
+	for _, count := range []uint32{0, 0, 0, 1, 2, 8} {  // one change, two types, eight bytes of names
 		data = binary.BigEndian.AppendUint32(data, count)
 	}
 	data = append(binary.BigEndian.AppendUint32(data, uint32(at.Unix())), 1) // to the second type
@@ -167,7 +167,7 @@ func (f *fixture) wantBefore(t *testing.T, when time.Time, want int64) {
 	}
 }
 
-// awaitNoneBefore waits until the database has deleted what is older than a time.
+// awaitNoneBefore waits until the database has deleted all values before a time.
 func (f *fixture) awaitNoneBefore(t *testing.T, when time.Time) {
 	t.Helper()
 	deadline := time.After(time.Minute)
@@ -175,7 +175,7 @@ func (f *fixture) awaitNoneBefore(t *testing.T, when time.Time) {
 	defer tick.Stop()
 	for {
 		n, err := f.store.CountBefore(t.Context(), f.database, when)
-		if err != nil && !errors.Is(err, series.ErrUnavailable) { // as InfluxDB is of what it deletes just then
+		if err != nil && !errors.Is(err, series.ErrUnavailable) { // InfluxDB can't count while it deletes
 			t.Fatal(err)
 		}
 		if err == nil && n == 0 {

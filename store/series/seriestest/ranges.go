@@ -9,7 +9,7 @@ import (
 	"tsmon/store/series"
 )
 
-// wantSeries checks the points of a series: pairs of a time and a number.
+// wantSeries checks the points of a series.
 func (f *fixture) wantSeries(t *testing.T, r series.Range, points ...series.Point) {
 	t.Helper()
 	res := f.series(t, r)[0]
@@ -62,7 +62,7 @@ func seriesMeans(t *testing.T, f *fixture) {
 	f.wantSeries(t, r)
 }
 
-// seriesKinds also merges tag sets.
+// seriesKinds checks each kind of field, in series with different tags.
 func seriesKinds(t *testing.T, f *fixture) {
 	tagged := func(field string, value any, when time.Time, tag string) series.Sample {
 		return series.Sample{Measurement: "m", Fields: map[string]any{field: value}, Time: when, Tags: map[string]string{"t": tag}}
@@ -85,8 +85,8 @@ func seriesKinds(t *testing.T, f *fixture) {
 	f.wantSeries(t, r)
 }
 
-// seriesWindows tries windows that no calendar unit divides, on both sides of
-// midnight, of a change of the clocks, and of 1970.
+// seriesWindows tries windows of many lengths on both sides of midnight, of a change of the
+// clocks, and of 1970.
 func seriesWindows(t *testing.T, f *fixture) {
 	for _, every := range []time.Duration{1, time.Millisecond, time.Second, 7 * time.Second, 90 * time.Minute, 24 * time.Hour, 7 * 24 * time.Hour} {
 		for _, around := range []time.Time{
@@ -100,7 +100,7 @@ func seriesWindows(t *testing.T, f *fixture) {
 	}
 }
 
-// oneSeries compares a series around a time with windows counted by hand.
+// oneSeries compares a series around a time with windows that the test computes itself.
 func (f *fixture) oneSeries(t *testing.T, every time.Duration, around time.Time) {
 	t.Helper()
 	k := key("around "+around.String(), "every "+every.String())
@@ -125,8 +125,8 @@ func (f *fixture) oneSeries(t *testing.T, every time.Duration, around time.Time)
 	wantPoints(t, res.Points, want)
 }
 
-// seriesDays cuts days and weeks where clocks change: an hour, half of one, at midnight,
-// and by a day that is skipped.
+// seriesDays tries days and weeks in which clocks change: by an hour, by half an hour, at
+// midnight, and by a skipped day.
 func seriesDays(t *testing.T, f *fixture) {
 	for _, c := range []struct {
 		zone   string
@@ -252,7 +252,7 @@ func seriesBatch(t *testing.T, f *fixture) {
 	}
 }
 
-// seriesAhead checks that values later than the clock are left out.
+// seriesAhead checks that values later than the clock are ignored.
 func seriesAhead(t *testing.T, f *fixture) {
 	f.write(t, sample("m", "f", 1.0, 0), sample("m", "f", 5.0, -1), sample("m", "f", 9.0, -time.Hour))
 	r := series.Range{Key: key("m", "f"), Start: at(time.Hour), Stop: at(-24 * time.Hour), Every: 1}

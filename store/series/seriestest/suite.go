@@ -1,8 +1,8 @@
 // Package seriestest holds the suite that every adapter of package series passes.
 //
-// The suite is hostile: names that try to end a query, fields of one name and four
-// kinds, booleans under every aggregate, clocks that run ahead, contexts that are
-// cancelled, concurrent writers and readers.
+// The suite is hostile. It tries names that break out of a query, fields with the same name
+// and different kinds, booleans under every aggregate, clocks that run ahead, cancelled
+// contexts, and concurrent writers and readers.
 package seriestest
 
 import (
@@ -16,17 +16,18 @@ import (
 	"tsmon/store/series"
 )
 
-// Clock is the present time of the suite. It is not a round one.
+// Clock is the present time in the suite. It is not a round number of seconds.
 var Clock = time.Date(2026, 3, 5, 15, 4, 5, 678_000_000, time.UTC)
 
-// Limits are what an adapter refuses beyond the contract: with ErrName, ErrInvalid and
-// before it writes anything. The suite checks that, and leaves it out elsewhere.
+// Limits describe samples that an adapter refuses although the contract allows them. It must
+// refuse them with ErrName or ErrInvalid before it writes anything. The suite checks that,
+// and avoids such samples in all other tests.
 type Limits struct {
-	Since       time.Time              // no earlier times; zero for no bound
-	Measurement func(name string) bool // takes the name; nil for all
-	Column      func(name string) bool // takes the name of a tag or field; nil for all
-	Integer     int64                  // no greater integers; zero for no bound
-	TagsApart   bool                   // no tag named as a field of its measurement
+	Since       time.Time              // the earliest time; zero for no bound
+	Measurement func(name string) bool // reports whether a name is allowed; nil for all
+	Column      func(name string) bool // the same for names of tags and fields
+	Integer     int64                  // the greatest integer; zero for no bound
+	TagsApart   bool                   // a tag can't have the name of a field of its measurement
 }
 
 func (l Limits) takes(measurement string) bool {
@@ -35,13 +36,13 @@ func (l Limits) takes(measurement string) bool {
 
 func (l Limits) hasColumn(name string) bool { return l.Column == nil || l.Column(name) }
 
-// Suite runs every test of the contract. Each gets a store from open, which fails the test if
-// it can't open one, and creates its own databases there.
+// Suite runs every test of the contract. Each test gets a store from open and creates its own
+// databases there. open fails the test if it can't open a store.
 func Suite(t *testing.T, open func(t *testing.T, now func() time.Time) series.Store) {
 	SuiteWithin(t, Limits{}, open)
 }
 
-// SuiteWithin is as Suite, for an adapter with limits.
+// SuiteWithin is Suite for an adapter with limits.
 func SuiteWithin(t *testing.T, limits Limits, open func(t *testing.T, now func() time.Time) series.Store) {
 	for _, c := range []struct {
 		name string
@@ -57,7 +58,7 @@ func SuiteWithin(t *testing.T, limits Limits, open func(t *testing.T, now func()
 		{"LastAhead", lastAhead},
 		{"Aggregates", aggregates},
 		{"Windows", windows},
-		{"OneNameFourKinds", oneNameFourKinds},
+		{"SameNameOtherKind", sameNameOtherKind},
 		{"TagSets", tagSets},
 		{"TagNames", tagNames},
 		{"Large", large},
@@ -102,7 +103,7 @@ type fixture struct {
 	limits   Limits
 }
 
-// create makes another database.
+// create creates another database and returns its name.
 func (f *fixture) create(t *testing.T) string {
 	t.Helper()
 	name := "db-" + strings.ToLower(rand.Text()[:10])
@@ -147,7 +148,7 @@ func (f *fixture) current(t *testing.T, wants ...series.Want) []series.Value {
 	return each(t, f, wants, f.store.Current)
 }
 
-// each asks a store, which has to answer each question.
+// each asks a store questions and checks that there is an answer to each.
 func each[Q, A any](t *testing.T, f *fixture, questions []Q, ask func(context.Context, string, []Q) ([]A, error)) []A {
 	t.Helper()
 	answers, err := ask(t.Context(), f.database, questions)
@@ -178,7 +179,7 @@ func (f *fixture) fields(t *testing.T) map[series.Key]series.Kind {
 	return kinds
 }
 
-// wantMissing checks that keys have no value under any aggregate, nor a series.
+// wantMissing checks that keys have no value under any aggregate, and no series.
 func (f *fixture) wantMissing(t *testing.T, keys ...series.Key) {
 	t.Helper()
 	var wants []series.Want
@@ -254,7 +255,7 @@ func empty(t *testing.T, f *fixture) {
 	}
 }
 
-// tryWrite tests writes that no reader sees.
+// tryWrite checks that readers don't see the writes of TryWrite.
 func tryWrite(t *testing.T, f *fixture) {
 	for range 2 {
 		if err := f.store.TryWrite(t.Context(), f.database); err != nil {

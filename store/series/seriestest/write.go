@@ -20,15 +20,15 @@ func replace(t *testing.T, f *fixture) {
 	f.wantLast(t, key("m", "g"), 5, at(time.Minute))
 }
 
-// writeMany writes a batch that a store may divide: the later of two values of one time
-// wins wherever they are in it, and one that is refused leaves nothing.
+// writeMany writes a batch that a store may split. The later of two values with the same time
+// must win wherever they are in the batch. A refused batch must leave nothing behind.
 func writeMany(t *testing.T, f *fixture) {
 	var batch []series.Sample
 	want := map[series.Key]figures{}
 	for i := range 6000 {
 		k := key(fmt.Sprint("site", i%40), "f")
 		batch = append(batch, sample(k.Measurement, k.Field, float64(i/40), time.Duration(i/40%50)*time.Minute))
-		want[k] = figures{} // below
+		want[k] = figures{} // set below
 	}
 	for k := range want { // the last of three rounds: 100 to 149
 		want[k] = figures{124.5, 149, 100, 124.5 * 50}
@@ -130,7 +130,7 @@ func badSamples(t *testing.T, f *fixture) {
 	f.wantMissing(t, key("good", "f"), key("m", "f"))
 }
 
-// Writable are odd names that can be written and read.
+// Writable has odd names that must be writable and readable.
 var Writable = []string{
 	"caudal año", "presión-1", "a.b", "a,b", "a=b", "a, b=c", ` lead`, "trail ", "'", `"`, `""`, `a"b`, `"a"`, `a'b`, "`", "$m", "$1", "a;b",
 	`a\b`, `\a`, `C:\new\table`, "/a/", "*", ".*", "--", "/* a */", "a#b", "select", "from", "value", "f::float", "{x}", "[x]", "%s", "?1",
@@ -138,7 +138,7 @@ var Writable = []string{
 	"a_", "A", "a", "true", "1", "1i", "time2", "name", strings.Repeat("x", 256), strings.Repeat("ñ", 128),
 }
 
-// beyondLimits writes samples that the adapter can't store, together with one that it can.
+// beyondLimits writes samples that the adapter can't store, each together with a good one.
 func beyondLimits(t *testing.T, f *fixture) {
 	good := sample("m", "f", 1.0, time.Minute)
 	for _, name := range append([]string{"a,b", "a/b"}, Writable...) {
@@ -165,8 +165,8 @@ func beyondLimits(t *testing.T, f *fixture) {
 	f.wantMissing(t, key("m", "f"))
 }
 
-// writableNames writes under each name, as measurement, field, tag and its
-// value, and reads back that value and no other.
+// writableNames uses each name as measurement, field, tag and tag value, and checks that the
+// same value is read back.
 func writableNames(t *testing.T, f *fixture) {
 	var samples []series.Sample
 	var wants []series.Want
@@ -203,7 +203,7 @@ func writableNames(t *testing.T, f *fixture) {
 	}
 }
 
-// hostileNames asks for names that were not written and are made to break out of a query.
+// hostileNames asks for names that try to break out of a query and were never written.
 func hostileNames(t *testing.T, f *fixture) {
 	f.write(t, sample("m", "f", 1.5, time.Minute), sample("m", "b", true, time.Minute))
 	names := append([]string{

@@ -10,15 +10,15 @@ import (
 	"tsmon/store/series"
 )
 
-// Network describes made-up values: variables that are measured at intervals for some days
-// until the clock, with two decimals, as sensors give them.
+// Network describes generated values. Each variable is measured at an interval for some days
+// until Clock. Values have two decimals, as those of sensors do.
 type Network struct {
 	Variables int
 	Days      int
 	Every     time.Duration
 }
 
-// Quarter is five million values.
+// Quarter has five million values.
 var Quarter = Network{Variables: 500, Days: 90, Every: 90 * 24 * time.Hour / 10_000}
 
 // Values returns how many values there are.
@@ -31,7 +31,7 @@ func (n Network) Key(i int) series.Key {
 	return key(fmt.Sprint("site", i/5), [...]string{"flow", "pressure", "level", "power", "dose"}[i%5])
 }
 
-// Batches calls write with all values, as samples of one field in order of time.
+// Batches calls write with all values, as samples with one field, in order of time.
 func (n Network) Batches(size int, write func([]series.Sample) error) error {
 	random := rand.New(rand.NewPCG(1, 2))
 	levels := make([]float64, n.Variables)
@@ -58,7 +58,7 @@ func (n Network) Batches(size int, write func([]series.Sample) error) error {
 	return write(batch)
 }
 
-// Question is what a page asks of many variables.
+// Question is a query of a page for many variables.
 type Question struct {
 	Name      string
 	Variables int
@@ -66,14 +66,14 @@ type Question struct {
 	Every     time.Duration
 }
 
-// Questions are those that charts ask.
+// Questions are the queries of charts.
 var Questions = []Question{
 	{"500 x 1 day at 15 min", 500, 1, 15 * time.Minute},
 	{"50 x 90 days at 1 h", 50, 90, time.Hour},
 	{"500 x 90 days at 1 d", 500, 90, 24 * time.Hour},
 }
 
-// Ranges returns the question as it is put to a store.
+// Ranges returns the question as arguments for a store.
 func (q Question) Ranges(n Network) (ranges []series.Range) {
 	zone, err := time.LoadLocation("America/Bogota")
 	if err != nil {
@@ -85,7 +85,7 @@ func (q Question) Ranges(n Network) (ranges []series.Range) {
 	return ranges
 }
 
-// BenchmarkQuestions puts the questions to a database that holds a network.
+// BenchmarkQuestions runs Questions on a database that holds a network.
 func BenchmarkQuestions(b *testing.B, store series.Store, database string, n Network) {
 	for _, q := range Questions {
 		ranges := q.Ranges(n)
@@ -100,8 +100,8 @@ func BenchmarkQuestions(b *testing.B, store series.Store, database string, n Net
 	}
 }
 
-// BenchmarkIngest fills a new database with a network, once, in batches as an import
-// writes them, and reports the values a second.
+// BenchmarkIngest fills a new database with a network once, in batches of an import's size,
+// and reports the values per second.
 func BenchmarkIngest(b *testing.B, store series.Store, database string, n Network) {
 	if err := store.Create(b.Context(), database); err != nil {
 		b.Fatal(err)
