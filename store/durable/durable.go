@@ -12,9 +12,18 @@ import (
 	"runtime"
 )
 
-// Replace writes a file, over any other at path. It keeps that file's owner, so that what
-// root replaces stays readable for the server.
+// Replace writes a file, over any other at path or where a link at path leads. It keeps that
+// file's owner, so that what root replaces stays readable for the server. fs.ErrExist if
+// something other than a regular file is there, such as a folder or a device.
 func Replace(path string, mode fs.FileMode, content []byte) error {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return fmt.Errorf("write %s: %w and is not a regular file", path, fs.ErrExist)
+	}
+	if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		if target, err := filepath.EvalSymlinks(path); err == nil {
+			path = target
+		}
+	}
 	return write(path, mode, bytesOf(content), os.Rename)
 }
 

@@ -119,10 +119,18 @@ func newPassword(ctx context.Context, app *cli.App, c *config.Config, none bool)
 	return first, err
 }
 
-// checkVacant refuses to replace either file without --force.
+// checkVacant refuses to replace either file without --force, and a folder with it.
 func checkVacant(o generateOptions) error {
+	if o.output == "" || os.IsPathSeparator(o.output[len(o.output)-1]) {
+		return cli.Usagef("--output names no file: %q", o.output)
+	}
 	for _, path := range []string{o.output, o.output + ".pub"} {
-		if _, err := os.Lstat(path); err == nil && !o.force {
+		info, err := os.Lstat(path)
+		switch {
+		case err != nil:
+		case info.IsDir():
+			return cli.Usagef("--output: %s is a folder", path)
+		case !o.force:
 			return cli.WithHint(cli.Usagef("%s exists", path), "name another file with --output; --force replaces it, and with it the key that installed applications trust")
 		}
 	}
@@ -258,15 +266,21 @@ func readKey(ctx context.Context, app *cli.App, c *config.Config, arg string) (k
 		k.unlock, err = app.Unlocker(ctx, c, private, k.Source)
 	case k.Source == "":
 		err = orNoFile(arg, err)
+	default:
+		err = fmt.Errorf("%s: %w", k.Source, err)
 	}
 	return k, err
 }
 
 // orNoFile returns err, which says that arg is not a key, or a better error if arg looks like the
-// name of a file that does not exist.
+// name of a file that does not exist, or names a folder.
 func orNoFile(arg string, err error) error {
-	if _, missing := os.Stat(arg); errors.Is(missing, fs.ErrNotExist) && !keyText.MatchString(arg) {
+	info, failed := os.Stat(arg)
+	switch {
+	case errors.Is(failed, fs.ErrNotExist) && !keyText.MatchString(arg):
 		return cli.WithHint(cli.Usagef("there is no file %s", arg), "check the path")
+	case failed == nil && info.IsDir():
+		return cli.Usagef("%s is a folder, not a key", arg)
 	}
 	return err
 }
