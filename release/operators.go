@@ -78,9 +78,9 @@ func stillBare(channel string) string {
 	return "nothing moves " + channel + " before the operators that are configured for it are in force there, too: `tsmon channel appoint " + channel + "`"
 }
 
-// Accept enters that lost entries which servers have seen are given up, up to a position, and
-// that entries from the future count. The zero position gives up nothing. Operators must approve
-// it like any other move.
+// Accept adds an entry that gives up lost entries which servers have seen, up to a position, and
+// accepts entries from the future. The zero position gives up nothing. Operators must approve it
+// like any other move.
 func (p *Publisher) Accept(ctx context.Context, channel string, seen channels.Position, why string, dry bool) (*Plan, error) {
 	pl, err := p.planner(channel)
 	if err != nil {

@@ -89,8 +89,8 @@ func (w *applying) readable(ctx context.Context) error {
 }
 
 // tells reports whether a manifest that can't be read means that the channel's folder can't be
-// read. Stores such as Amazon S3 may answer 403 for a missing object, too, as then also in the
-// readable folder of a release.
+// read. Stores such as Amazon S3 may also answer 403 for a missing object; then they do so in the
+// readable folder of a release as well.
 func (w *applying) tells(ctx context.Context, channel, files string) bool {
 	if _, err := w.Store.Stat(ctx, channels.ManifestKey(channel)); err == nil {
 		return true

@@ -33,7 +33,7 @@ type StageReport struct {
 	Warnings  []string `json:"warnings,omitempty"`
 }
 
-// open returns what is staged, by target. ours take the place of what is.
+// open returns what is staged, by target. ours take the place of what is staged for their targets.
 func (st *stage) open(ours map[string]*library.Staged) map[string]*library.Staged {
 	targets := maps.Clone(st.staged)
 	maps.Copy(targets, ours)
@@ -180,7 +180,8 @@ func (st *stage) differs(ours map[string]*library.Staged) error {
 	return nil
 }
 
-// Version returns what the store holds of a version. A *Refusal with ErrNoRelease if nothing.
+// Version returns what the store holds of a version. A *Refusal with ErrNoRelease if it
+// holds nothing.
 func (in Inspector) Version(ctx context.Context, version string, rules *bundle.Rules) (*library.Version, error) {
 	if _, err := bundle.ParseVersion(version); err != nil {
 		return nil, err

@@ -39,7 +39,7 @@ var (
 )
 
 const (
-	// Folder is that of all plans.
+	// Folder is the prefix of the keys of all plans.
 	Folder = "plans/"
 	root   = "root" // name of a signer with a key of Plans.Root
 	// Life is how long a plan may wait for signatures by default.

@@ -171,7 +171,8 @@ func assignDownloads(files []Bundle) {
 			updates[key] = files[i].Type
 		}
 	}
-	// place orders the types of a target by how well they serve its plain key.
+	// place returns the place of a key among those of its target, the one that serves the plain
+	// key best first.
 	place := func(key string) int {
 		target, kind, _ := splitDownload(key)
 		types := append([]string{updates[target]}, preference...)

@@ -261,9 +261,9 @@ func (g *gatherer) recognize(path string) (b Bundle, problem string) {
 		return b, why
 	}
 	kind, ok := Recognize(path)
-	first := isFirstInstall(path)
+	first, mend := isFirstInstall(path), ""
 	if first {
-		kind = recognizeOther(path)
+		kind, mend = recognizeOther(path), "; --also KEY=FILE says it"
 	}
 	if ok && kind.Type == "app" && kind.Target == "" && !kind.clash {
 		if arch := machArch(path); arch != "" {
@@ -274,11 +274,9 @@ func (g *gatherer) recognize(path string) (b Bundle, problem string) {
 	case !ok && !first:
 		return b, path + " is not named like an update bundle"
 	case kind.clash:
-		return b, path + " names another architecture than its folder"
-	case kind.Target == "" && first:
-		return b, path + " does not name its architecture; --also KEY=FILE says it"
+		return b, path + " names another architecture than its folder" + mend
 	case kind.Target == "":
-		return b, path + " does not name its architecture"
+		return b, path + " does not name its architecture" + mend
 	case kind.Version != "" && kind.Version != g.version:
 		return b, fmt.Sprintf("%s is named version %s", path, kind.Version)
 	}

@@ -174,6 +174,11 @@ func TestGather(t *testing.T) {
 			want:    []string{"App_x64.app.tar.gz: darwin-x86_64 darwin-x86_64-app"},
 			skipped: []string{"App_0.9.0_x64.dmg is named version 0.9.0", "App_1.0.0.dmg does not name its architecture", "x64.dmg is an unfinished disk image"},
 		},
+		"a disk image in the folder of another architecture": {
+			files:   []string{"App_x64.app.tar.gz", "target/aarch64-apple-darwin/App_1.0.0_x64.dmg"},
+			want:    []string{"App_x64.app.tar.gz: darwin-x86_64 darwin-x86_64-app"},
+			skipped: []string{"App_1.0.0_x64.dmg names another architecture than its folder; --also KEY=FILE says it"},
+		},
 		"older builds": {
 			files: []string{"App_0.9.0_x64_en-US.msi", "App_1.0.0_x64_en-US.msi", "App-0.9.0-1.x86_64.rpm"},
 			want:  []string{"App_1.0.0_x64_en-US.msi: windows-x86_64 windows-x86_64-msi"}, skipped: []string{"rpm is named version 0.9.0", "msi is named version 0.9.0"},

@@ -220,6 +220,22 @@ func TestHostileFiles(t *testing.T) {
 	})
 }
 
+// TestNotRead: how much of a damaged file was not read is said only once all records are known.
+func TestNotRead(t *testing.T) {
+	hq, site := sides(t)
+	hq.publish(t, "stable", "1.0.0")
+	hq.publish(t, "stable", "1.1.0")
+	good := hq.export(t, 0)
+	for at, said := range map[string]bool{"releases/1.0.0/release.json": false, "releases/1.1.0/release.json": false, "releases/1.1.0/App": true} {
+		all := apart(t, good)
+		i := index(t, all, at)
+		all[i].data += "x"
+		if _, err := site.take(t, together(t, all, "")); !errors.Is(err, ErrDamaged) || strings.Contains(err.Error(), "; not read: ") != said {
+			t.Errorf("%s: %v", at, err)
+		}
+	}
+}
+
 // TestStrangers: a site trusts only its own keys and the history that it already has.
 func TestStrangers(t *testing.T) {
 	hq, site := sides(t)

@@ -58,9 +58,10 @@ func unread(err error) error {
 	return &release.Refusal{Cause: err, Mend: "copy it again, or export it again, and compare the checksums of both copies"}
 }
 
-// unread adds to an error the objects that a damaged file lacks, if they are known.
+// unread adds to an error the objects that a damaged file lacks. They are known once all records
+// have been read.
 func (im *importing) unread(err error) error {
-	if keys := im.missing(); len(keys) > 0 {
+	if keys := im.missing(); len(im.lacking) > 0 {
 		err = fmt.Errorf("%w; not read: %d objects, the first is %s", err, len(keys), keys[0])
 	}
 	return unread(err)

@@ -275,8 +275,8 @@ func (m Move) count(versions []string) int {
 	return n
 }
 
-// counted describes how many clients have some versions. where, if set, is the manifest that
-// clients may read whom tsmon serve can't count.
+// counted describes how many clients have some versions. where, if set, says which manifest other
+// clients may read; tsmon serve counts only those that ask it.
 func (m Move) counted(versions []string, where string) string {
 	switch {
 	case m.Fleet == nil:

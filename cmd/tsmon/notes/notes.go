@@ -148,7 +148,7 @@ func dropLinks(text string) string {
 	for {
 		text = strings.TrimSpace(text)
 		start := strings.LastIndexByte(text, '\n') + 1
-		if !linkDefinition.MatchString(text[start:]) {
+		if !linkDefinition.MatchString(strings.TrimSpace(text[start:])) {
 			return text
 		}
 		text = text[:start]

@@ -59,6 +59,7 @@ func TestFind(t *testing.T) {
 		"a rule":           {"## 1.4.0\n- a\n\n---\n\n- b\n## 1.3.0", "1.4.0", "- a\n\n---\n\n- b"},
 		"first of two":     {"## 1.4.0\n- a\n## 1.4.0\n- b", "1.4.0", "- a"},
 		"link in the text": {"## 1.4.0\n- see [x]\n\n[x]: https://example.com\n\n- b", "1.4.0", "- see [x]\n\n[x]: https://example.com\n\n- b"},
+		"indented links":   {"## 1.4.0\n- a\n\n  [1.4.0]: https://example.com/a\n   [1.3.0]: https://example.com/b\n", "1.4.0", "- a"},
 		"an open fence":    {"## 1.4.0\n~~~\n## 1.3.0\n", "1.4.0", "~~~\n## 1.3.0"},
 		"empty":            {"", "1.4.0", ""},
 	} {

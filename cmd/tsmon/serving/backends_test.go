@@ -78,3 +78,23 @@ func TestNoKeysYet(t *testing.T) {
 		t.Errorf("%q, %v", kid, err)
 	}
 }
+
+// TestNoFolderForKeys: without a data folder and a secret there is no place for the keys.
+func TestNoFolderForKeys(t *testing.T) {
+	t.Setenv("HOME", "")
+	c, err := config.Load("", []string{"TSMON_RECORDS=" + filepath.Join(t.TempDir(), "records.db"), "TSMON_STORAGE=" + t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	records, err := cli.OpenRecords(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := records.Close(); err != nil {
+		t.Fatal(err)
+	}
+	const want = "server.token_keys (TSMON_TOKEN_KEYS) is not set, and there is no home folder for its default"
+	if _, err := rotateKey(t.Context(), c); err == nil || err.Error() != want || cli.ExitCode(err) != cli.ExitUsage {
+		t.Errorf("%v", err)
+	}
+}

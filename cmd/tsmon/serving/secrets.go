@@ -27,6 +27,9 @@ type Secrets struct {
 	WriteToken string `json:"write_token"` // of /api/v2/write; empty where the series are in InfluxDB
 }
 
+// tokenKeysSetting names the setting for the file of the keys of access tokens.
+const tokenKeysSetting = "server.token_keys (TSMON_TOKEN_KEYS)"
+
 // Names of the secrets in the vault.
 const (
 	tokensRow = "token keys"
@@ -54,7 +57,7 @@ func openSecrets(ctx context.Context, c *config.Config, records record.Store, lo
 	case shared != nil:
 		keys = token.OpenShared(ctx, shared.Row(tokensRow))
 	default:
-		err = cli.NoFolder("server.token_keys (TSMON_TOKEN_KEYS)")
+		err = cli.NoFolder(tokenKeysSetting)
 	}
 	if err != nil {
 		return nil, set, err

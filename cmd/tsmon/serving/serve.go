@@ -194,12 +194,15 @@ func rotateKey(ctx context.Context, c *config.Config) (kid string, err error) {
 			return "", err
 		}
 	}
-	if c.Server.TokenKeys != "" {
+	switch {
+	case c.Server.TokenKeys != "":
 		kid, err = token.Rotate(ctx, c.Server.TokenKeys)
 		if errors.Is(err, fs.ErrNotExist) {
 			err = cli.WithHint(fmt.Errorf("there are no keys of access tokens yet: %w", err), "start `tsmon serve` once, which creates them")
 		}
 		return kid, err
+	case !c.Server.HasSecret():
+		return "", cli.NoFolder(tokenKeysSetting)
 	}
 	err = cli.WithRecords(ctx, c, func(records record.Store) error {
 		shared, err := openVault(c, records)

@@ -101,18 +101,23 @@ func (s *scanner) countLoose(ctx context.Context, of source, day, until int64) (
 
 // upkeep packs what ended before a time, remakes rollups whose parts are not those of their
 // database, and then deletes what is too old. It can end anywhere, and be called again.
-// A retention that is set while it packs has to wait for the next call: what that database
+// A retention that changes while it packs has to wait for the next call: what that database
 // holds may not be packed yet, and what is deleted unpacked has no rollup.
 func (s *Store) upkeep(ctx context.Context, until time.Time) error {
-	databases, err := s.databases(ctx)
+	before, err := s.databases(ctx)
 	if err == nil {
 		err = s.pack(ctx, until)
 	}
+	if err != nil {
+		return err
+	}
+	databases, err := s.databases(ctx)
 	for _, d := range databases {
 		if err == nil && d.stale {
 			err = s.remake(ctx, d)
 		}
-		if err == nil && d.retention > 0 {
+		same := func(old kept) bool { return old.id == d.id && old.retention == d.retention }
+		if err == nil && d.retention > 0 && slices.ContainsFunc(before, same) {
 			err = s.expire(ctx, d)
 		}
 	}

@@ -302,6 +302,58 @@ func TestRetentionWhilePacking(t *testing.T) {
 	}
 }
 
+// TestKeptForEverWhilePacking has another process end the retention of a database at each
+// statement of the upkeep. While the upkeep still packs, nothing is deleted.
+func TestKeptForEverWhilePacking(t *testing.T) {
+	const days = 19
+	var samples []series.Sample
+	for hour := range days * 24 {
+		at := present.Add(-time.Duration(hour+1) * time.Hour)
+		samples = append(samples, series.Sample{Measurement: "m", Time: at, Fields: map[string]any{"f": float64(hour)}})
+	}
+	set := 0
+	for step := range 24 {
+		name := filepath.Join(t.TempDir(), "series.db")
+		s, elsewhere := open(t, name, Options{Now: func() time.Time { return present }}), open(t, name, Options{})
+		s.packing.hour = present.Truncate(time.Hour) // so that writing doesn't pack
+		err := s.Create(t.Context(), "db")
+		if err == nil {
+			err = s.Write(t.Context(), "db", samples)
+		}
+		if err == nil {
+			_, err = s.file.Writer.Exec(setKeeping, 9*24*time.Hour, 1, "db") // as Keep begins
+		}
+		if err == nil {
+			_, err = elsewhere.file.Writer.Exec("PRAGMA busy_timeout = 0")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		var mu sync.Mutex
+		left, chunks := step, 0
+		err = s.upkeep(interrupted{t.Context(), &mu, &left, func() error {
+			if _, err := elsewhere.file.Writer.Exec(setKeeping, 0, 1, "db"); err != nil {
+				return err
+			}
+			return elsewhere.file.Readers.QueryRow("SELECT count(*) FROM chunks").Scan(&chunks)
+		}}, present)
+		mu.Lock() // for good: nothing is done any more
+		if err != nil {
+			t.Fatal(err)
+		}
+		if chunks == 0 {
+			continue // it had packed
+		}
+		set++
+		if n, err := elsewhere.CountBefore(t.Context(), "db", present); err != nil || n != days*24 {
+			t.Errorf("step %d: %d values of %d are left, %v", step, n, days*24, err)
+		}
+	}
+	if set < 2 {
+		t.Errorf("the retention ended in %d upkeeps that still packed", set)
+	}
+}
+
 // TestCountIsPatient: a store whose questions have no time counts values all the same.
 func TestCountIsPatient(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "series.db")
