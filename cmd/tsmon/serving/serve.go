@@ -18,6 +18,7 @@ import (
 	"os/signal"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -410,8 +411,8 @@ func CheckServer(s config.Server) error {
 // checkListen refuses what can't be an address to listen on.
 func checkListen(address string) error {
 	_, port, err := net.SplitHostPort(address)
-	if err == nil {
-		_, err = net.LookupPort("tcp", port)
+	if _, failed := strconv.ParseUint(port, 10, 16); errors.Is(failed, strconv.ErrRange) {
+		err = fmt.Errorf("address %s: the port is above 65535", address)
 	}
 	return err
 }
