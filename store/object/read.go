@@ -35,8 +35,8 @@ func ReadAll(ctx context.Context, s Store, key string, limit int64) ([]byte, Inf
 	return data.Bytes(), info, nil
 }
 
-// Folders yields, in byte order, the names of the folders below a prefix that ends with a slash or
-// is empty, with one list request each. It yields at most one error, as the last element.
+// Folders yields the names of the folders below a prefix that ends with a slash or is empty, in the
+// order of their keys, with one list request each. It yields at most one error, as the last element.
 func Folders(ctx context.Context, s Store, prefix string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		for after, more := "", true; more; {
