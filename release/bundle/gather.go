@@ -356,8 +356,11 @@ func (g *gatherer) readSignatures() error {
 	return nil
 }
 
-// readSmall reads a file of at most limit bytes.
+// readSmall reads a regular file of at most limit bytes.
 func readSmall(path string, limit int64) ([]byte, error) {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() { // opening a pipe would wait
+		return nil, Refuse(ErrBundles, "check what the file is", "%s is not a regular file", path)
+	}
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, err

@@ -277,7 +277,7 @@ func keysByName(bundles []Bundle) (lines []string) {
 
 func TestGatherRefuses(t *testing.T) {
 	root := files(t, "App_1.0.0_x64-setup.nsis.zip", "App_1.0.0_x64_de-DE.msi", "App_1.0.0_x64_fr-FR.msi", "App.app.tar.gz", "App.zip", "App.dmg", "a/App_1.0.0_amd64.AppImage",
-		"b/App_1.0.0_amd64.AppImage", "old/App_0.9.0_amd64.AppImage.tar.gz", "deb/App_1.0.0_amd64.deb", "none/readme", "x86_64-apple-darwin/App_aarch64.app.tar.gz")
+		"b/App_1.0.0_amd64.AppImage", "old/App_0.9.0_amd64.AppImage.tar.gz", "deb/App_1.0.0_amd64.deb", "none/readme", "sig/App_1.0.0_amd64.deb", "sig/App_1.0.0_amd64.deb.sig/readme", "x86_64-apple-darwin/App_aarch64.app.tar.gz")
 	empty := filepath.Join(root, "App_1.0.0_arm64_en-US.msi.zip")
 	write(t, empty, nil)
 	at := func(name string) string { return filepath.Join(root, name) }
@@ -295,6 +295,7 @@ func TestGatherRefuses(t *testing.T) {
 		"no architecture":       {paths: []string{at("App.app.tar.gz")}, want: "does not name its architecture"},
 		"two architectures":     {paths: []string{at("x86_64-apple-darwin/App_aarch64.app.tar.gz")}, want: "names another architecture than its folder"},
 		"type left out":         {paths: []string{at("deb/App_1.0.0_amd64.deb")}, types: []string{"rpm"}, want: "which bundle_types leaves out"},
+		"signature is a folder": {paths: []string{at("sig")}, want: ".sig is not a regular file"},
 		"empty file":            {paths: []string{empty}, want: "is empty"},
 		"other version":         {paths: []string{at("old/App_0.9.0_amd64.AppImage.tar.gz")}, want: "is named version 0.9.0"},
 		"explicit without =":    {explicit: []string{"windows-x86_64"}, want: "is not TARGET=FILE"},

@@ -138,7 +138,7 @@ func (l Library) each(ctx context.Context, version string) iter.Seq2[*Record, er
 				return
 			}
 		}
-		yield(nil, bundle.Refuse(ErrStored, "release under another version", "%s has more than %d records", Folder(version), maxRecords))
+		yield(nil, bundle.Refuse(ErrStored, "release under another version", "%s has %d records or more", Folder(version), maxRecords))
 	}
 }
 

@@ -18,7 +18,7 @@ var reserved = map[string]bool{"public": true, "information_schema": true, "tsmo
 func ValidSchema(name string) error {
 	switch {
 	case !schemaName.MatchString(name):
-		return fmt.Errorf("%w: %.80q does not match %s", ErrName, name, schemaName)
+		return fmt.Errorf("%w: %.80q is not 1 to 63 lower-case letters, digits and underscores, the first of them no digit", ErrName, name)
 	case strings.HasPrefix(name, "pg_") || reserved[name]:
 		return fmt.Errorf("%w: %s is reserved", ErrName, name)
 	}

@@ -64,10 +64,25 @@ func (i *Inspection) decode(data []byte) (found Mistakes) {
 	}
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	dec.KnownFields(true)
+	var second yaml.Node
 	if err := dec.Decode(i.Config); err != nil && !errors.Is(err, io.EOF) { // EOF: an empty file
 		found = explainYAML(i.File, err)
+	} else if dec.Decode(&second) == nil {
+		found = Mistakes{{File: i.File, Line: second.Line, Text: "a second document begins here; put all settings into one"}}
 	}
+	found = append(found, i.fractions()...)
 	i.Config.resolve(filepath.Dir(i.File))
+	return found
+}
+
+// fractions returns a mistake for each number that the decoder would round down.
+func (i *Inspection) fractions() (found Mistakes) {
+	leaves(reflect.ValueOf(*i.Config), "", func(path string, v reflect.Value) {
+		if node, line := i.find(path); node != nil && node.ShortTag() == "!!float" && v.CanInt() {
+			kind := strings.Replace(kindName(v.Type().String()), "a number", "a whole number", 1)
+			found = append(found, Mistake{File: i.File, Line: line, Text: strconv.Quote(node.Value) + " is not " + kind})
+		}
+	})
 	return found
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -47,6 +48,9 @@ other store is gone, or if somebody forged the objects that mark an import.`,
 		Args: cli.Args(1, 1, "one CHANNEL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.Channel = args[0]
+			if cmd.Flags().Changed("take-out") && o.TakeOut == "" {
+				return cli.Usagef("--take-out is empty")
+			}
 			return runRepair(cmd.Context(), app, f, o)
 		},
 	}
@@ -61,9 +65,12 @@ other store is gone, or if somebody forged the objects that mark an import.`,
 
 func runRepair(ctx context.Context, app *cli.App, f moveFlags, o upkeep.RepairOptions) error {
 	f.noProbe = true
-	_, p, err := f.publisher(ctx, app)
+	c, p, err := f.publisher(ctx, app)
 	if err != nil {
 		return err
+	}
+	if o.TakeOut != "" && inside(c.Storage, o.TakeOut) {
+		return cli.Usagef("--take-out: %s is in the storage; name a folder elsewhere", o.TakeOut)
 	}
 	o.Why, o.DryRun = f.reason, f.dryRun
 	report, err := p.Keeper().Repair(ctx, o)
@@ -80,6 +87,14 @@ func runRepair(ctx context.Context, app *cli.App, f moveFlags, o upkeep.RepairOp
 		app.Warn([]string{file + " matches no lost object"})
 	}
 	return cmp.Or(err, failed, unsound(report.Channel, report.Findings, "is not sound yet"))
+}
+
+// inside reports whether a path is that of a folder or below it.
+func inside(folder, path string) bool {
+	folder, errFolder := filepath.Abs(folder)
+	path, errPath := filepath.Abs(path)
+	below, err := filepath.Rel(folder, path)
+	return errFolder == nil && errPath == nil && err == nil && filepath.IsLocal(below)
 }
 
 // awaitRepair waits for the missing signatures of a repair's entry, then completes the repair.

@@ -138,7 +138,7 @@ func openVault(c *config.Config, records record.Secrets) (*vault.Vault, error) {
 			text, err = cli.ReadSmall(path)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("server.secret_file: %w", err)
+			return nil, cli.Given(fmt.Errorf("server.secret_file: %w", err))
 		}
 		secrets = strings.Fields(string(text))
 	}

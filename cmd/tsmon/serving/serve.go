@@ -18,6 +18,7 @@ import (
 	"os/signal"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -391,29 +392,33 @@ func CheckServer(s config.Server) error {
 	if err := console.CheckImages(s.Console.Images); err != nil {
 		return cli.WithHint(cli.Usage(fmt.Errorf("server.console.images: %w", err)), "TSMON_CONSOLE_IMAGES takes exact origins, separated by commas")
 	}
-	local, err := isLocal(s.Listen)
-	if err != nil {
-		return cli.WithHint(cli.Usagef("--listen: %w", err), "write HOST:PORT, such as 127.0.0.1:8080")
+	for _, at := range [][2]string{{"--listen", s.Listen}, {"server.mqtt.listen", cmp.Or(s.MQTT.Listen, s.Listen)}, {"server.metrics_listen", cmp.Or(s.MetricsListen, s.Listen)}} {
+		if err := checkListen(at[1]); err != nil {
+			return cli.WithHint(cli.Usagef("%s: %w", at[0], err), "write HOST:PORT, such as 127.0.0.1:8080")
+		}
 	}
-	if !local && s.TLS.Cert == "" && !s.BehindProxy {
+	if !isLocal(s.Listen) && s.TLS.Cert == "" && !s.BehindProxy {
 		return cli.WithHint(cli.Usagef("%s can be reached from other machines, but the server has no TLS", s.Listen),
 			"set TSMON_TLS_CERT and TSMON_TLS_KEY, or TSMON_BEHIND_PROXY=true if a proxy in front speaks TLS")
 	}
-	if s.MQTT.Listen == "" {
-		return nil
-	}
-	if local, err = isLocal(s.MQTT.Listen); err != nil {
-		return cli.Usagef("server.mqtt.listen (TSMON_MQTT_LISTEN): %w", err)
-	}
-	if !local {
+	if s.MQTT.Listen != "" && !isLocal(s.MQTT.Listen) {
 		return cli.WithHint(cli.Usagef("server.mqtt.listen: %s can be reached from other machines, but the embedded broker has neither TLS nor users", s.MQTT.Listen),
 			"listen on 127.0.0.1, or set TSMON_MQTT_URL to a broker such as Mosquitto")
 	}
 	return nil
 }
 
+// checkListen refuses what can't be an address to listen on.
+func checkListen(address string) error {
+	_, port, err := net.SplitHostPort(address)
+	if _, failed := strconv.ParseUint(port, 10, 16); errors.Is(failed, strconv.ErrRange) {
+		err = fmt.Errorf("address %s: the port is above 65535", address)
+	}
+	return err
+}
+
 // isLocal reports whether only this machine can reach an address.
-func isLocal(address string) (bool, error) {
+func isLocal(address string) bool {
 	host, _, err := net.SplitHostPort(address)
-	return err == nil && config.IsLoopback(host), err
+	return err == nil && config.IsLoopback(host)
 }

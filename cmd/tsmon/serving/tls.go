@@ -31,7 +31,7 @@ const lookAgain = 30 * time.Second
 func listenTLS(listener net.Listener, files config.TLS, log *slog.Logger) (net.Listener, *certificate, error) {
 	c := &certificate{files: files, log: log}
 	if err := c.load(); err != nil {
-		return nil, nil, cli.WithHint(fmt.Errorf("server.tls: %w", err), "TSMON_TLS_CERT and TSMON_TLS_KEY name PEM files")
+		return nil, nil, cli.WithHint(cli.Given(fmt.Errorf("server.tls: %w", err)), "TSMON_TLS_CERT and TSMON_TLS_KEY name PEM files")
 	}
 	return tls.NewListener(listener, &tls.Config{
 		MinVersion:     tls.VersionTLS12,
