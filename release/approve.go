@@ -38,7 +38,7 @@ func (p *Publisher) Approve(ctx context.Context, channel, hash string, apply boo
 	plans := p.Plans()
 	w, err := plans.FindToSign(ctx, channel, hash)
 	if err == nil && w.Stale != "" {
-		hash, err = w.Hash, &Refusal{Cause: approval.ErrStale, Text: w.Stale, Mend: "run the command that made the plan again; it makes another"}
+		hash, err = w.Hash, &Refusal{Cause: approval.ErrStale, Text: w.Stale, Mend: "run the command that made the plan again, for a new plan"}
 	}
 	if errors.Is(err, approval.ErrNoPlan) || errors.Is(err, approval.ErrStale) {
 		return p.completed(ctx, channel, hash, err)

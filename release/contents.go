@@ -74,7 +74,7 @@ func checkNotes(notes string) error {
 	case len(notes) > MaxNotes:
 		return refuse(ErrNotes, "shorten them, and link to the rest", "%d bytes long, at most %d are allowed", len(notes), MaxNotes)
 	case !utf8.ValidString(notes) || strings.ContainsRune(notes, utf8.RuneError):
-		return refuse(ErrNotes, "write them as UTF-8", "they hold characters that were lost")
+		return refuse(ErrNotes, "write them as UTF-8", "they contain characters that were lost in a conversion")
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ type Discarded struct {
 	Record  bool     `json:"record"`  // it was complete, and shown by no channel
 }
 
-// Discard throws away what is staged of a version and its record, so that other
+// Discard deletes what is staged of a version and its record, so that other
 // bundles can have the number. A version that a channel showed is refused. Objects
 // stay as they are: marks that follow them say that they count no more.
 func (p *Publisher) Discard(ctx context.Context, version string) (*Discarded, error) {
@@ -71,7 +71,7 @@ func discard(ctx context.Context, p *Publisher, done *Discarded) error {
 func (in Inspector) lookUnshown(ctx context.Context, version string) (*stage, error) {
 	st, err := in.readStage(ctx, version)
 	if err == nil && st.Shown != "" {
-		err = refuse(ErrShown, "publish a higher version; what clients may have stays", "%s has shown %s", st.Shown, version)
+		err = refuse(ErrShown, "publish a higher version; a version that clients may have is never discarded", "%s has shown %s", st.Shown, version)
 	}
 	return st, err
 }

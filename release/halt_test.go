@@ -11,7 +11,7 @@ import (
 	"tsmon/store/object"
 )
 
-// TestPauseOfAWholeRelease holds back what everybody got.
+// TestPauseOfAWholeRelease pauses a release that everybody is offered.
 func TestPauseOfAWholeRelease(t *testing.T) {
 	d := newDesk(t)
 	d.publish(t, d.options(t, "1.0.0"))
@@ -34,7 +34,7 @@ func TestPauseOfAWholeRelease(t *testing.T) {
 	}
 }
 
-// TestPauseOfAFollower is not undone by what happens to its leader.
+// TestPauseOfAFollower: moves of the leader don't undo the pause of a follower.
 func TestPauseOfAFollower(t *testing.T) {
 	d := newDesk(t)
 	d.publish(t, d.options(t, "1.0.0"))
@@ -66,8 +66,8 @@ func TestPauseOfAFollower(t *testing.T) {
 	}
 }
 
-// TestHalt: what judged a rollout pauses it only where it still stands as it was
-// judged, and once.
+// TestHalt: a halt pauses a rollout once, and only if the rollout has not changed since it was
+// judged.
 func TestHalt(t *testing.T) {
 	d := newDesk(t)
 	d.publish(t, d.options(t, "1.0.0"))
@@ -108,7 +108,7 @@ func TestHalt(t *testing.T) {
 	d.wantState(t, "stable", "1.1.0", "", 0)
 }
 
-// TestHaltRace: of several servers that judge at once one enters the pause.
+// TestHaltRace: if several servers halt a rollout at once, one of them enters the pause.
 func TestHaltRace(t *testing.T) {
 	d := newDesk(t)
 	d.publish(t, d.options(t, "1.0.0"))
@@ -142,8 +142,8 @@ func TestHaltRace(t *testing.T) {
 	}
 }
 
-// TestHaltByAWrongClock: a server whose clock is wrong halts a rollout all the same, since
-// that is the safe direction. The entry has the time of the store. It makes no other move.
+// TestHaltByAWrongClock: a server with a wrong clock still halts a rollout, because that is
+// safe, but makes no other move. The entry has the store's time.
 func TestHaltByAWrongClock(t *testing.T) {
 	for _, wrong := range []time.Duration{-12 * time.Hour, -6 * time.Minute, 6 * time.Minute, 12 * time.Hour, 365 * 24 * time.Hour} {
 		d := newDesk(t)

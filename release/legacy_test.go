@@ -90,8 +90,8 @@ func TestNewAddress(t *testing.T) {
 	}
 }
 
-// TestRecordOfAnotherHand: the log names the record of a release by its digest. One
-// that was written over is refused by every move and found by Verify.
+// TestRecordOfAnotherHand: the log names the record of a release by its digest. Every move
+// refuses a record that was overwritten, and Verify reports it.
 func TestRecordOfAnotherHand(t *testing.T) {
 	d := newDesk(t)
 	o := d.options(t, "1.0.0")
@@ -126,8 +126,8 @@ func TestRecordOfAnotherHand(t *testing.T) {
 	}
 }
 
-// TestTakenNames: if other bytes lie under every name that a bundle could get, a higher
-// version is published.
+// TestTakenNames: if every name that a bundle could get is taken by other bytes, a higher
+// version can be published.
 func TestTakenNames(t *testing.T) {
 	d := newDesk(t)
 	o := d.options(t, "1.0.0", "App_1.0.0_amd64.AppImage")

@@ -39,7 +39,7 @@ func (d *desk) shows(t testing.TB, channel string) string {
 	return m.Version
 }
 
-// TestRollbacks: a release that was rolled back never comes back by itself.
+// TestRollbacks: a release that was rolled back never returns by itself.
 func TestRollbacks(t *testing.T) {
 	d := newDesk(t)
 	o := d.options(t, "1.2.0")
@@ -87,8 +87,8 @@ func TestRollbackOfTheFirstRelease(t *testing.T) {
 	}
 }
 
-// TestRollbackIsHeldToTheGate: damaged bundles and signatures that strict
-// clients reject are refused.
+// TestRollbackIsHeldToTheGate: a rollback to a release with damaged bundles, or with signatures
+// that strict clients reject, is refused.
 func TestRollbackIsHeldToTheGate(t *testing.T) {
 	for name, c := range map[string]struct {
 		damage func(t *testing.T, d *desk)
@@ -121,7 +121,7 @@ func TestRollbackIsHeldToTheGate(t *testing.T) {
 	}
 }
 
-// TestBadNotesDoNotUseUpTheVersion: what the gate would refuse is refused before
+// TestBadNotesDoNotUseUpTheVersion: a release that the gate would refuse is refused before
 // anything immutable is written.
 func TestBadNotesDoNotUseUpTheVersion(t *testing.T) {
 	d := newDesk(t)
@@ -150,8 +150,8 @@ func (s *swapping) Swap(ctx context.Context, key, etag string, data []byte, attr
 	return s.Store.Swap(ctx, key, etag, data, attrs)
 }
 
-// TestFollowersDoNotFollowARelease that was rolled back while its publisher was
-// on the way to them.
+// TestFollowersDoNotFollowARelease: followers don't take a release that was rolled back while
+// its publisher was about to move them.
 func TestFollowersDoNotFollowARelease(t *testing.T) {
 	d := newDesk(t)
 	d.publish(t, d.options(t, "1.0.0"))
@@ -175,7 +175,8 @@ func TestFollowersDoNotFollowARelease(t *testing.T) {
 	}
 }
 
-// TestFollowersKeepTheirPlatforms: what one channel may lose, another may not.
+// TestFollowersKeepTheirPlatforms: a platform that one channel may lose can still be required
+// by another.
 func TestFollowersKeepTheirPlatforms(t *testing.T) {
 	d := newDesk(t)
 	d.publish(t, d.options(t, "1.0.0"))
@@ -214,8 +215,8 @@ func TestFollowing(t *testing.T) {
 	}
 }
 
-// TestProbe: what clients get is looked at after the move, and its failure does
-// not hide that the channel has moved.
+// TestProbe: after a move the publisher fetches what clients get. If that fails, the result
+// still says that the channel has moved.
 func TestProbe(t *testing.T) {
 	d := newDesk(t)
 	var probed []string
@@ -239,8 +240,8 @@ func TestProbe(t *testing.T) {
 	}
 }
 
-// TestProbeRings: what clients of rings in and out of a rollout get is looked at, too,
-// and bundles only where something moved.
+// TestProbeRings: the probe also fetches rings in and out of a rollout. It fetches bundles only
+// if a channel moved.
 func TestProbeRings(t *testing.T) {
 	d := newDesk(t)
 	d.Policies = map[string]Policy{"stable": {Rings: true}}
@@ -288,8 +289,7 @@ func TestProbeRings(t *testing.T) {
 	}
 }
 
-// TestProbeThatSeesNothing: a move that happened is no failure because a cache still
-// has the old manifest.
+// TestProbeThatSeesNothing: a move does not fail because a cache still has the old manifest.
 func TestProbeThatSeesNothing(t *testing.T) {
 	d := newDesk(t)
 	d.Probe = func(context.Context, string, manifest.Manifest, bool) error {
@@ -301,7 +301,8 @@ func TestProbeThatSeesNothing(t *testing.T) {
 	}
 }
 
-// TestStoreWithoutConditionsStaysRefused: not only at the first try.
+// TestStoreWithoutConditionsStaysRefused: a store without conditional writes is refused every
+// time.
 func TestStoreWithoutConditionsStaysRefused(t *testing.T) {
 	d := newDesk(t)
 	d.Store = &careless{d.Store}
@@ -313,7 +314,7 @@ func TestStoreWithoutConditionsStaysRefused(t *testing.T) {
 	}
 }
 
-// TestVerifyFindsDamage: each object of a channel is looked at.
+// TestVerifyFindsDamage: Verify checks each object of a channel.
 func TestVerifyFindsDamage(t *testing.T) {
 	for name, damage := range map[string]string{
 		"manifest": "stable/latest.json", "entry": "log/stable/0000000001.json", "record": "releases/1.0.0/release.json",
@@ -341,8 +342,7 @@ func TestVerifyFindsDamage(t *testing.T) {
 	}
 }
 
-// TestHandWrittenPredecessor: a manifest without a log counts as what clients
-// have.
+// TestHandWrittenPredecessor: the version of a manifest without a log counts as installed.
 func TestHandWrittenPredecessor(t *testing.T) {
 	d := newDesk(t)
 	put(t, d.Store, "stable/latest.json", `{"version":"v1.5.0","platforms":{"darwin-aarch64":{"signature":"x","url":"https://example.com/a"}}}`)
@@ -375,8 +375,9 @@ func FuzzRecord(f *testing.F) {
 	})
 }
 
-// TestChannelHidden: a channel whose folder clients may not read is not moved. Before its
-// first release, a store that answers 403 for what is missing can't tell, and it moves.
+// TestChannelHidden: a channel is not moved if clients may not read its folder. If the store
+// answers 403 for missing objects too, this can't be checked before the first release, and the
+// channel moves.
 func TestChannelHidden(t *testing.T) {
 	for name, c := range map[string]struct {
 		hidden string // folder that clients may not read

@@ -18,7 +18,7 @@ import (
 	"tsmon/store/object"
 )
 
-// approved is a desk whose stable needs two operators, and what each of them signs with.
+// approved is a desk whose channel stable needs two operators, with a signer for each.
 func approved(t *testing.T) (d *desk, ann, bob approval.Sign) {
 	t.Helper()
 	d = newDesk(t)
@@ -29,7 +29,7 @@ func approved(t *testing.T) (d *desk, ann, bob approval.Sign) {
 	return d, ann, bob
 }
 
-// TestApprovals: a release is out once two operators have signed it, and not before.
+// TestApprovals: a release is published once two operators have signed it, and not before.
 func TestApprovals(t *testing.T) {
 	d, ann, bob := approved(t)
 	o := d.options(t, "1.0.0")
@@ -97,8 +97,8 @@ func TestApprovals(t *testing.T) {
 	d.sound(t, "stable")
 }
 
-// TestPlanLife: a plan that waited longer than the policy allows is not made, though all
-// have signed it in the end; another is.
+// TestPlanLife: a plan that waited longer than the policy allows is not applied, even if
+// everybody has signed it in the end. A new plan is.
 func TestPlanLife(t *testing.T) {
 	d, ann, bob := approved(t)
 	policy := d.Policies["stable"]
@@ -127,8 +127,8 @@ func TestPlanLife(t *testing.T) {
 	}
 }
 
-// TestPlanLeftBehind: the plan that an interrupted approval has made and not removed goes when
-// it is completed, and the same command again has nothing to do.
+// TestPlanLeftBehind: an approval that was interrupted after the move leaves its plan behind.
+// Completing it removes the plan, and running the same command again does nothing.
 func TestPlanLeftBehind(t *testing.T) {
 	d, ann, bob := released(t, "1.0.0")
 	d.Sign = ann
@@ -160,7 +160,7 @@ func TestPlanLeftBehind(t *testing.T) {
 	}
 }
 
-// TestPlansOfOthers: what else lies where plans do is never made.
+// TestPlansOfOthers: other objects in the folder of plans are never applied.
 func TestPlansOfOthers(t *testing.T) {
 	d, _, bob := approved(t)
 	waiting := d.publish(t, d.options(t, "1.0.0")).Waiting
@@ -201,8 +201,8 @@ func TestPlansOfOthers(t *testing.T) {
 	}
 }
 
-// TestHostilePlans: no entry that somebody leaves among the plans stops whoever lists, shows or
-// applies them.
+// TestHostilePlans: a hostile entry among the plans never stops others from being listed, shown
+// or applied.
 func TestHostilePlans(t *testing.T) {
 	d, ann, _ := released(t, "1.0.0")
 	d.Sign = ann
@@ -257,7 +257,7 @@ func TestHostilePlans(t *testing.T) {
 	}
 }
 
-// TestSignatureInTheWay: an operator's own signature takes the place of anything else.
+// TestSignatureInTheWay: an operator's own signature replaces anything else under its name.
 func TestSignatureInTheWay(t *testing.T) {
 	for name, junk := range map[string]string{"empty": "", "text": "no signature", "too large": strings.Repeat("x", 2*4096)} {
 		t.Run(name, func(t *testing.T) {
@@ -273,7 +273,7 @@ func TestSignatureInTheWay(t *testing.T) {
 	}
 }
 
-// TestAppoint: operators are put in force by an entry, and changed by those who are.
+// TestAppoint: an entry puts operators into force, and only those in force can change them.
 func TestAppoint(t *testing.T) {
 	d, _, bob := approved(t)
 	operators := d.Policies["stable"].Operators
@@ -307,7 +307,7 @@ func TestAppoint(t *testing.T) {
 	}
 }
 
-// TestSurveyOfForgedLog: what a log says that the operators have not signed is not listed.
+// TestSurveyOfForgedLog: the list leaves out entries that the operators have not signed.
 func TestSurveyOfForgedLog(t *testing.T) {
 	d, _, bob := approved(t)
 	d.publish(t, d.options(t, "1.0.0"))
@@ -332,8 +332,8 @@ func TestSurveyOfForgedLog(t *testing.T) {
 	}
 }
 
-// TestPlanOfAnyFleet: what is known of the fleet is no part of a plan: it keeps its hash, and
-// the signatures that it has, while clients come and go.
+// TestPlanOfAnyFleet: a plan does not depend on the known clients. It keeps its hash and its
+// signatures while clients come and go.
 func TestPlanOfAnyFleet(t *testing.T) {
 	d, ann, bob := approved(t)
 	d.publish(t, d.options(t, "1.0.0"))
@@ -362,8 +362,8 @@ func TestPlanOfAnyFleet(t *testing.T) {
 	}
 }
 
-// TestForgedPointer: a manifest that shows an entry which a signed log lacks is no evidence
-// against it: it holds up no rollback, and repair renders it anew without an entry.
+// TestForgedPointer: a manifest that shows an entry which the signed log lacks proves nothing
+// against the log. It doesn't stop a rollback, and repair renders it again without an entry.
 func TestForgedPointer(t *testing.T) {
 	for name, c := range map[string]struct {
 		sequence string
@@ -429,8 +429,7 @@ func repairAlone(t *testing.T, d *desk) {
 	}
 }
 
-// TestSignsAsAsked: a publish that asks for something else than the plan that waits says is
-// refused and signs nothing.
+// TestSignsAsAsked: a publish that differs from the waiting plan is refused and signs nothing.
 func TestSignsAsAsked(t *testing.T) {
 	d, ann, bob := approved(t)
 	o := d.options(t, "1.0.0")
@@ -465,8 +464,8 @@ func TestSignsAsAsked(t *testing.T) {
 	}
 }
 
-// TestApproveFed: nobody signs a plan of a channel that is moved elsewhere, or that somebody
-// marked as if it were, and the refusal says how it is moved here again.
+// TestApproveFed: a plan can't be signed for a channel that is moved elsewhere, or is marked as
+// if it were. The refusal says how to move the channel here again.
 func TestApproveFed(t *testing.T) {
 	d, ann, bob := approved(t)
 	first := d.publish(t, d.options(t, "1.0.0"))

@@ -11,8 +11,8 @@ import (
 	"tsmon/release/upkeep"
 )
 
-// TestEveryMoveNamesItsRun: whatever a CI job does to a channel, its entry of the log has
-// the repository, the commit and the run.
+// TestEveryMoveNamesItsRun: the entry of every move by a CI job has the repository, the commit
+// and the run.
 func TestEveryMoveNamesItsRun(t *testing.T) {
 	d := newDesk(t)
 	d.Policies["late"] = Policy{}

@@ -10,7 +10,7 @@ import (
 	"tsmon/store/object/objecttest"
 )
 
-// planned is a plan as JSON, without what tells a dry run from a move.
+// planned is a plan as JSON, without the fields that differ between a dry run and a move.
 func planned(t *testing.T, plan *Plan) string {
 	t.Helper()
 	for _, each := range append([]*Plan{plan}, plan.Followers...) {
@@ -23,7 +23,7 @@ func planned(t *testing.T, plan *Plan) string {
 	return string(data)
 }
 
-// TestDryRunIsThePlan: what a dry run prints is what the same command does.
+// TestDryRunIsThePlan: a command does what its dry run printed.
 func TestDryRunIsThePlan(t *testing.T) {
 	d := newDesk(t)
 	at := time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC)
@@ -67,7 +67,7 @@ func TestDryRunIsThePlan(t *testing.T) {
 	}
 }
 
-// TestApplyOfAnOldPlan: a plan is made only where its log ends.
+// TestApplyOfAnOldPlan: a plan is applied only if its log has not grown since.
 func TestApplyOfAnOldPlan(t *testing.T) {
 	d := newDesk(t)
 	d.publish(t, d.options(t, "1.0.0"))

@@ -25,10 +25,10 @@ import (
 	"tsmon/store/servertest"
 )
 
-// BenchmarkPrune removes the bundles of all but ten of 1,000 releases of four bundles, or
-// of 100 where TSMON_TEST_LONG is not set; once for each filled store, so that it is run
-// with -benchtime 1x. Of MinIO it counts the requests. lists/op is the time in listings of
-// all releases: what anybody has to ask who does not know what is there.
+// BenchmarkPrune removes the bundles of all but ten of 1,000 releases with four bundles each,
+// or of 100 releases without TSMON_TEST_LONG. It fills a store for each run, so run it with
+// -benchtime 1x. For MinIO it counts the requests. lists/op compares the time with that of
+// listing all releases, which a prune would need at least if the logs did not say what is there.
 func BenchmarkPrune(b *testing.B) {
 	n := 100
 	if _, long := longtest.Chosen(b); long {
@@ -110,7 +110,7 @@ func benchmarkPrune(b *testing.B, n int, requests *atomic.Int64, fresh func(b *t
 	}
 }
 
-// fill puts n releases like a record into the store, and a log that showed them all.
+// fill writes n releases with the same content as a record, and a log that showed them all.
 func (d *desk) fill(b *testing.B, record library.Record, n int) {
 	b.Helper()
 	log := &channels.Log{Channel: "stable"}

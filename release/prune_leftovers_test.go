@@ -16,7 +16,7 @@ import (
 	"tsmon/store/object/objecttest"
 )
 
-// TestPruneLeftovers: what no release needs goes after a day, and nothing else.
+// TestPruneLeftovers: objects that no release needs are removed after a day, and no others.
 func TestPruneLeftovers(t *testing.T) {
 	d := newDesk(t)
 	d.publish(t, d.options(t, "1.0.0"))
@@ -127,7 +127,7 @@ func TestPruneUnfinished(t *testing.T) {
 	}
 }
 
-// counting counts what is asked of a store.
+// counting counts the requests to a store.
 type counting struct {
 	object.Store
 	mu  sync.Mutex
@@ -141,8 +141,8 @@ func (c *counting) Get(ctx context.Context, key string) (r io.ReadCloser, info o
 	return c.Store.Get(ctx, key)
 }
 
-// TestPruneReadsNoReleases: it reads the logs and what clients read, and of releases
-// nothing.
+// TestPruneReadsNoReleases: a prune reads the logs and the objects that clients read, but no
+// releases.
 func TestPruneReadsNoReleases(t *testing.T) {
 	d := newDesk(t)
 	d.series(t, 6)
@@ -161,7 +161,7 @@ func TestPruneReadsNoReleases(t *testing.T) {
 	}
 }
 
-// mark writes an object without content, as the marks of deliveries are.
+// mark writes an empty object, such as the mark of a delivery.
 func (d *desk) mark(t *testing.T, key string) {
 	t.Helper()
 	if _, err := d.Store.Create(t.Context(), key, strings.NewReader(""), 0, library.RecordAttributes); err != nil {
@@ -169,8 +169,8 @@ func (d *desk) mark(t *testing.T, key string) {
 	}
 }
 
-// TestUnfinishedDelivery: what a delivery from another store left is abandoned an hour later
-// by the time of the store: then it is named and removed, and not before.
+// TestUnfinishedDelivery: the objects of an interrupted delivery from another store count as
+// abandoned after an hour by the store's time. Only then are they reported and removed.
 func TestUnfinishedDelivery(t *testing.T) {
 	d := newDesk(t)
 	d.series(t, 3)

@@ -22,7 +22,7 @@ import (
 	"tsmon/store/object/objecttest"
 )
 
-// prunes wants a prune to work, and returns what it reports.
+// prunes runs a prune, which must succeed, and returns its report.
 func (d *desk) prunes(t *testing.T, o upkeep.PruneOptions) *upkeep.PruneReport {
 	t.Helper()
 	report, err := d.Keeper().Prune(t.Context(), o)
@@ -59,7 +59,7 @@ func (d *desk) age(t *testing.T) {
 	}
 }
 
-// put writes an object of somebody else.
+// put writes an object as somebody else.
 func (d *desk) put(t *testing.T, key string) {
 	t.Helper()
 	if _, err := d.Store.Create(t.Context(), key, strings.NewReader("junk"), 4, library.BundleAttributes); err != nil {
@@ -67,8 +67,8 @@ func (d *desk) put(t *testing.T, key string) {
 	}
 }
 
-// TestPruneKeeps: what the heads, watersheds, rollouts and the next two rollbacks need
-// stays, on whatever channel.
+// TestPruneKeeps: the releases that heads, watersheds, rollouts and the next two rollbacks of
+// any channel need are kept.
 func TestPruneKeeps(t *testing.T) {
 	for _, o := range []upkeep.PruneOptions{{Keep: 1}, {}} {
 		t.Run(fmt.Sprintf("keep %d", o.Keep), func(t *testing.T) { testPruneKeeps(t, o) })
@@ -103,8 +103,8 @@ func testPruneKeeps(t *testing.T, o upkeep.PruneOptions) {
 	}
 }
 
-// TestPruneClaims: what says that somebody is about to make a version the first of a
-// channel goes once it is old, also where nothing else does.
+// TestPruneClaims: a claim says that somebody is about to make a version the first of a
+// channel. Old claims are removed, even if nothing else is.
 func TestPruneClaims(t *testing.T) {
 	d := newDesk(t)
 	d.series(t, 1)
@@ -128,8 +128,8 @@ func TestPruneClaims(t *testing.T) {
 	}
 }
 
-// TestPruneClaimsByTheStoresTime: how old a claim is follows from the time of the store, which
-// wrote it, whatever this machine's clock says.
+// TestPruneClaimsByTheStoresTime: the age of a claim is measured by the store's time, not by
+// this machine's clock.
 func TestPruneClaimsByTheStoresTime(t *testing.T) {
 	d := newDesk(t)
 	d.series(t, 1)
@@ -146,8 +146,8 @@ func TestPruneClaimsByTheStoresTime(t *testing.T) {
 	}
 }
 
-// TestPruneRests: for a while no channel can be moved to a version that was pruned, also
-// one that has shown nothing yet; what a channel shows already can be moved as before.
+// TestPruneRests: for a while no channel can be moved to a pruned version, not even a new
+// channel. A channel that already shows the version can be moved as before.
 func TestPruneRests(t *testing.T) {
 	d := newDesk(t)
 	d.Policies["new"] = Policy{}
@@ -171,8 +171,8 @@ func TestPruneRests(t *testing.T) {
 	d.sound(t, "stable")
 }
 
-// TestPruneAgain: bundles that were put back and go again have an entry again, with which
-// a move conflicts that was planned before.
+// TestPruneAgain: pruning restored bundles again makes a new entry. A move that was planned
+// before conflicts with it.
 func TestPruneAgain(t *testing.T) {
 	d := newDesk(t)
 	d.series(t, 3)
@@ -224,7 +224,7 @@ func (r *removing) Delete(ctx context.Context, keys ...string) error {
 	return r.Store.Delete(ctx, keys...)
 }
 
-// TestPruneMeetsMoves: a move while bundles are about to go is refused, or saves them.
+// TestPruneMeetsMoves: a move while bundles are being pruned is refused, or saves them.
 func TestPruneMeetsMoves(t *testing.T) {
 	d := newDesk(t)
 	d.series(t, 6)
@@ -266,9 +266,9 @@ func TestPruneMeetsMoves(t *testing.T) {
 	d.sound(t, "stable")
 }
 
-// TestPruneMeetsNewChannel: a channel that appears between the entries and the second
-// look, and shows a version that is to go, saves its bundles. As its log says of none that
-// it goes, all wait for the next run.
+// TestPruneMeetsNewChannel: a new channel appears after the entries were written, and shows a
+// version that is being pruned. That saves its bundles. The new log has no entry about the
+// prune, so all other bundles wait for the next run.
 func TestPruneMeetsNewChannel(t *testing.T) {
 	d := newDesk(t)
 	d.Policies["new"] = Policy{}
@@ -318,7 +318,7 @@ func TestPruneMeetsNewChannel(t *testing.T) {
 	}
 }
 
-// TestPruneTakesTooLong: bundles go in the time that movers know of, or stay.
+// TestPruneTakesTooLong: bundles that can't be removed within the time that moves respect stay.
 func TestPruneTakesTooLong(t *testing.T) {
 	d := newDesk(t)
 	d.series(t, 6)
@@ -347,8 +347,8 @@ func TestPruneTakesTooLong(t *testing.T) {
 	d.sound(t, "stable")
 }
 
-// TestPruneBy: where operators sign, one of them must be here to prune, and the error says who
-// may; a key that only pauses is none of them. Nothing is announced by halves.
+// TestPruneBy: if operators sign, a prune needs the key of one of them, and the error says who
+// may. A key that may only pause is not enough. Either all channels get an entry or none.
 func TestPruneBy(t *testing.T) {
 	d, ann, _ := released(t, "1.0.0", "1.1.0", "1.2.0", "1.3.0", "1.4.0")
 	_, stranger := signingtest.Sign(t, channels.Namespace)

@@ -114,7 +114,7 @@ func (w publishing) plan(ctx context.Context) (*Plan, error) {
 	}
 	plan, err := w.pl.plan(st.view, s, w.pl.publish(s, w.o, record))
 	if err == nil && plan.Entry != nil && w.otherwise(record) {
-		return nil, refuse(ErrOtherwise, "leave out --watershed, --minimum-version, --critical and the notes to have it as it is in the store, or publish a higher version", "%s would not get what is asked for", s.channel)
+		return nil, refuse(ErrOtherwise, "leave out --watershed, --minimum-version, --critical and the notes to publish it as it is in the store, or publish a higher version", "%s would not get what is asked for", s.channel)
 	}
 	if err == nil && record != st.Counts {
 		plan.record, plan.files = record, files

@@ -48,7 +48,7 @@ func newDesk(t testing.TB) *desk {
 	return d
 }
 
-// timed is a store with a time of its own: for most tests that of who moves its channels.
+// timed is a store with its own clock. In most tests it shows the time of the publisher.
 type timed struct {
 	object.Store
 	now func() time.Time
@@ -56,7 +56,7 @@ type timed struct {
 
 func (s timed) Now(context.Context) (time.Time, error) { return s.now(), nil }
 
-// options are those of a publish of freshly made bundles to stable.
+// options returns the options for publishing new bundles to stable.
 func (d *desk) options(t testing.TB, version string, names ...string) PublishOptions {
 	t.Helper()
 	if len(names) == 0 {
@@ -101,7 +101,7 @@ func (h *hooked) Create(ctx context.Context, key string, r io.Reader, size int64
 	return h.Store.Create(ctx, key, h.create(key, r), size, attrs)
 }
 
-// midway is r, with a call after its first bytes.
+// midway returns r, with a call after its first bytes.
 func midway(r io.Reader, call func()) io.Reader {
 	return io.MultiReader(io.LimitReader(r, 100), readerFunc(func([]byte) (int, error) {
 		call()
@@ -113,7 +113,7 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-// TestFileChangesWhileItIsSent: what is signed or verified is what is sent.
+// TestFileChangesWhileItIsSent: the bytes that are sent are those that were signed or verified.
 func TestFileChangesWhileItIsSent(t *testing.T) {
 	for _, signed := range []bool{false, true} {
 		d := newDesk(t)
@@ -141,10 +141,10 @@ func TestFileChangesWhileItIsSent(t *testing.T) {
 			}
 		}
 		var refusal *Refusal
-		if !errors.As(err, &refusal) || refusal.Mend != "let nothing write to the bundle meanwhile, then run it again" {
+		if !errors.As(err, &refusal) || refusal.Mend != "let no other program write to the bundle, then run the command again" {
 			t.Errorf("signed %v: %+v", signed, refusal)
 		}
-		// follows: let nothing write to the bundle meanwhile, then run it again
+		// follows: let no other program write to the bundle, then run the command again
 		d.Store = store
 		if signed {
 			d.sign(t, o)
@@ -190,7 +190,7 @@ func appendTo(t testing.TB, bundles []bundle.Bundle, suffix string) {
 	}
 }
 
-// TestBytesChangedInPlace: same size, other bytes, after the signature was made.
+// TestBytesChangedInPlace changes bytes, but not the size, after the signature was made.
 func TestBytesChangedInPlace(t *testing.T) {
 	d := newDesk(t)
 	o := d.options(t, "1.0.0")
@@ -374,8 +374,8 @@ func put(t testing.TB, s object.Store, key, content string) {
 	}
 }
 
-// TestInterruptedSigning: the bundles were signed anew, with another time, after
-// an interruption. What lies in the store stays, and verifies.
+// TestInterruptedSigning: after an interruption the bundles were signed again, with another
+// time. The objects in the store stay, and verify.
 func TestInterruptedSigning(t *testing.T) {
 	d := newDesk(t)
 	o := d.options(t, "1.0.0")
@@ -410,8 +410,8 @@ func TestInterruptedSigning(t *testing.T) {
 	}
 }
 
-// TestRebuilt: an upload that never came to its record does not use up the
-// version, though the build was repeated; nothing that stands is overwritten.
+// TestRebuilt: an upload without a record does not use up the version, even if the build is
+// repeated. No existing object is overwritten.
 func TestRebuilt(t *testing.T) {
 	d := newDesk(t)
 	o := d.options(t, "1.0.0")
@@ -434,8 +434,8 @@ func TestRebuilt(t *testing.T) {
 	}
 }
 
-// TestSameReleaseAtOnce: a publisher whom another overtakes with the same bundles, but
-// another time and name, adopts what the other has written.
+// TestSameReleaseAtOnce: two publishers publish the same bundles at different times and under
+// different names. The second adopts what the first has written.
 func TestSameReleaseAtOnce(t *testing.T) {
 	for _, at := range []string{".zip", ".zip.sig", "release.json"} {
 		d := newDesk(t)

@@ -62,7 +62,7 @@ func TestReachOfTypes(t *testing.T) {
 	}
 }
 
-// TestMisfits: latest.json can't keep a bundle from a client that it does not suit.
+// TestMisfits: latest.json may give a client a bundle that it can't install.
 func TestMisfits(t *testing.T) {
 	for _, c := range []struct {
 		name         string
@@ -102,8 +102,8 @@ func TestMisfits(t *testing.T) {
 	}
 }
 
-// TestKnownMisfits: what latest.json would break for clients that are known is
-// refused; each way out leads out.
+// TestKnownMisfits: a release that known clients could not install from latest.json is refused.
+// Following each part of the hint works.
 func TestKnownMisfits(t *testing.T) {
 	d := newDesk(t)
 	d.publish(t, d.options(t, "1.0.0", "App_1.0.0_amd64.AppImage", "App_1.0.0_x64-setup.exe"))
@@ -136,8 +136,8 @@ func TestKnownMisfits(t *testing.T) {
 	d.publish(t, other)
 }
 
-// TestKnownMisfitsOfFollowers: a channel whose known clients a release does not suit
-// does not follow to it; a promotion that allows it does.
+// TestKnownMisfitsOfFollowers: a channel does not follow to a release that its known clients
+// can't install. A promotion that allows it moves the channel.
 func TestKnownMisfitsOfFollowers(t *testing.T) {
 	d := newDesk(t)
 	d.publish(t, d.options(t, "1.0.0", "App_1.0.0_amd64.AppImage"))
@@ -170,9 +170,9 @@ func TestKnownMisfitsOfFollowers(t *testing.T) {
 	}
 }
 
-// TestKnownMisfitsOfRollout: no step of a rollout, by hand or by time, is taken to
-// clients that turned up meanwhile and that it does not suit, until somebody says so;
-// the steps that follow go by that.
+// TestKnownMisfitsOfRollout: if new clients appear during a rollout that can't install the
+// release, no further step is taken, neither by hand nor by time, until somebody allows it.
+// Later steps remember that.
 func TestKnownMisfitsOfRollout(t *testing.T) {
 	debs := func(context.Context, string) (map[string]int, error) {
 		return map[string]int{"linux-x86_64-deb": 4}, nil
@@ -267,8 +267,8 @@ func TestKnownMisfitsOfRollout(t *testing.T) {
 	})
 }
 
-// TestKnownMisfitsOfStanding: what clients get already is published again without a
-// refusal, whoever turned up since; a job may run twice.
+// TestKnownMisfitsOfStanding: publishing the present release again is never refused, whatever
+// clients have appeared since, because a job may run twice.
 func TestKnownMisfitsOfStanding(t *testing.T) {
 	for name, rollout := range map[string]*channels.Rollout{"to everybody": nil, "a rollout": {Steps: []int{10}}} {
 		t.Run(name, func(t *testing.T) {
@@ -287,7 +287,7 @@ func TestKnownMisfitsOfStanding(t *testing.T) {
 	}
 }
 
-// TestReachOfRollout: who is in gets the release, everybody else keeps what there is.
+// TestReachOfRollout: clients in the rollout get the release, all others the previous one.
 func TestReachOfRollout(t *testing.T) {
 	d := newDesk(t)
 	d.publish(t, d.options(t, "1.0.0"))
@@ -308,8 +308,8 @@ func TestReachOfRollout(t *testing.T) {
 	}
 }
 
-// TestReachThroughWatersheds: a server leads clients through a watershed, latest.json
-// does not, and a platform that it lacks passes.
+// TestReachThroughWatersheds: clients of a server go through a watershed, those of latest.json
+// don't. Clients on a platform that the watershed lacks skip it.
 func TestReachThroughWatersheds(t *testing.T) {
 	d := newDesk(t)
 	d.publish(t, d.options(t, "1.0.0"))
@@ -350,8 +350,8 @@ func TestReachOfDowngrades(t *testing.T) {
 	}
 }
 
-// TestReachOfStrangers: versions that the channel never showed, with build metadata or
-// a leading v, and above it with nothing of their type to go back to.
+// TestReachOfStrangers: clients with versions that the channel never showed, with build
+// metadata or a leading v, some of them without a bundle of their type to go back to.
 func TestReachOfStrangers(t *testing.T) {
 	d := newDesk(t)
 	d.Policies["stable"] = Policy{AllowDowngrades: true}
@@ -378,7 +378,8 @@ func TestReachOfStrangers(t *testing.T) {
 	}
 }
 
-// TestReachOfUnboundWatershed: a fault of what stands is shown, and refuses nothing.
+// TestReachOfUnboundWatershed: a fault of an existing watershed is shown, but no move is refused
+// for it.
 func TestReachOfUnboundWatershed(t *testing.T) {
 	d := newDesk(t)
 	d.publish(t, d.options(t, "1.0.0"))

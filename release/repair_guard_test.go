@@ -16,7 +16,7 @@ import (
 	"tsmon/store/object"
 )
 
-// crew are operators with their keys.
+// crew maps operators to their keys.
 type crew struct {
 	ann, bob, eve approval.Sign
 	keys          []string
@@ -39,8 +39,8 @@ func (c crew) sign(t *testing.T, e channels.Entry, by ...approval.Sign) channels
 	return e
 }
 
-// rearranged is a desk whose stable operators have brought to some versions, of whom eve took
-// the place of bob on the way, with entry 3.
+// rearranged is a desk whose operators have published some versions to stable. With entry 3,
+// eve replaced bob.
 func rearranged(t *testing.T) (*desk, crew) {
 	t.Helper()
 	d, ann, bob := released(t, "1.0.0", "1.1.0")
@@ -67,7 +67,7 @@ func rearranged(t *testing.T) (*desk, crew) {
 	return d, crew{ann, bob, eve, []string{before.Keys["ann"], before.Keys["bob"], eveKey}}
 }
 
-// entries are the objects of a channel's log.
+// entries returns the objects of a channel's log.
 func (d *desk) entries(t *testing.T, channel string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -84,7 +84,7 @@ func (d *desk) entries(t *testing.T, channel string) map[string]string {
 	return all
 }
 
-// keep writes entries to files, as a copy of the log has them.
+// keep writes entries to files, as in a copy of the log.
 func keep(t *testing.T, entries map[string]string) (files []string) {
 	t.Helper()
 	folder := t.TempDir()
@@ -98,7 +98,7 @@ func keep(t *testing.T, entries map[string]string) (files []string) {
 	return files
 }
 
-// wantEntries wants the log of stable to be what it was.
+// wantEntries checks that the log of stable has the given entries.
 func (d *desk) wantEntries(t *testing.T, want map[string]string) {
 	t.Helper()
 	if got := d.entries(t, "stable"); !maps.Equal(got, want) {
@@ -108,8 +108,8 @@ func (d *desk) wantEntries(t *testing.T, want map[string]string) {
 
 const guarded = "log/stable/0000000002.json"
 
-// TestRepairKeepsSigned: what was changed in the middle of a log is put back from a copy, and
-// nothing that operators signed behind it is taken out, whoever they were.
+// TestRepairKeepsSigned: an entry that was changed in the middle of a log is restored from a
+// copy. Later entries that operators signed are never taken out, even those of former operators.
 func TestRepairKeepsSigned(t *testing.T) {
 	for name, damage := range map[string]func(t *testing.T, d *desk, key string){
 		"a word": func(t *testing.T, d *desk, key string) {
@@ -152,8 +152,8 @@ func TestRepairKeepsSigned(t *testing.T) {
 	}
 }
 
-// TestRepairBringsAll: a log that was removed comes back from a copy, also past entries that
-// somebody wrote there meanwhile; without a copy it gets no entry that nobody signed.
+// TestRepairBringsAll: a removed log is restored from a copy, even if somebody has written
+// entries in its place. Without a copy no unsigned entry is added.
 func TestRepairBringsAll(t *testing.T) {
 	for name, written := range map[string]string{"": "", "an entry nobody signed": "log/stable/0000000005.json", "the first": "log/stable/0000000001.json", "far away": "log/stable/9999999999.json"} {
 		t.Run(name, func(t *testing.T) {
@@ -185,8 +185,8 @@ func TestRepairBringsAll(t *testing.T) {
 	}
 }
 
-// TestRepairEndLater: the newest entry comes back from a copy also when what clients read was
-// brought up to date without it.
+// TestRepairEndLater: the newest entry is restored from a copy, even if the manifests were
+// rendered without it before.
 func TestRepairEndLater(t *testing.T) {
 	d, _ := rearranged(t)
 	rightful := d.entries(t, "stable")
@@ -204,8 +204,7 @@ func TestRepairEndLater(t *testing.T) {
 	d.sound(t, "stable")
 }
 
-// TestRepairStrangersFile: an entry that nobody signed is not put back, however well it
-// follows.
+// TestRepairStrangersFile: an unsigned entry is not restored, even if it follows the log.
 func TestRepairStrangersFile(t *testing.T) {
 	d, _ := rearranged(t)
 	rightful := d.entries(t, "stable")
@@ -223,8 +222,8 @@ func TestRepairStrangersFile(t *testing.T) {
 	d.wantEntries(t, rightful)
 }
 
-// TestTakeOutOthers: what lies among the entries and is none goes to the folder, too, whatever
-// its size. A second run finds what the first one left in the folder.
+// TestTakeOutOthers: objects among the entries that are no entries are moved to the folder too,
+// whatever their size. A second run finds the files of the first in the folder.
 func TestTakeOutOthers(t *testing.T) {
 	d, _ := rearranged(t)
 	others := map[string]string{

@@ -25,7 +25,7 @@ import (
 	"tsmon/store/object/objecttest"
 )
 
-// plants writes entries over whatever stands there.
+// plants writes entries, and overwrites existing ones.
 func (d *desk) plants(t *testing.T, entries map[string]string) {
 	t.Helper()
 	for key, data := range entries {
@@ -33,7 +33,7 @@ func (d *desk) plants(t *testing.T, entries map[string]string) {
 	}
 }
 
-// forged is an entry behind the newest one, with the signatures of some.
+// forged returns an entry that follows the newest one, with some signatures.
 func (d *desk) forged(t *testing.T, who crew, change func(*channels.Entry), by ...approval.Sign) string {
 	t.Helper()
 	log := d.log(t, "stable")
@@ -52,8 +52,8 @@ func encoded(t *testing.T, e channels.Entry) string {
 	return string(data)
 }
 
-// TestTakeOutForged: whatever keys sign what somebody wrote behind the log, it is taken out
-// unless as many operators signed it as were in force then.
+// TestTakeOutForged: entries that somebody wrote after the log's end are taken out, whatever
+// keys signed them, unless enough of the operators in force signed them.
 func TestTakeOutForged(t *testing.T) {
 	const behind = "log/stable/0000000005.json"
 	critical := func(e *channels.Entry) { e.Release.Critical = true }
@@ -106,8 +106,8 @@ func TestTakeOutForged(t *testing.T) {
 	}
 }
 
-// TestRepairFromSegments: what segments have of a log comes back, all of it and its end, and they
-// are not removed while they are all that is left.
+// TestRepairFromSegments: the entries in segments are restored, a whole log and its end alike.
+// Segments are not removed while they are the only copy.
 func TestRepairFromSegments(t *testing.T) {
 	d, who := rearranged(t)
 	for n := 5; n <= segment.Entries+1; n++ {
@@ -153,8 +153,8 @@ func TestRepairFromSegments(t *testing.T) {
 	}
 }
 
-// TestRepairUnsigned: a log that nobody signs comes back whole where nothing is left of it, and
-// gets no entry behind those that anything tells of.
+// TestRepairUnsigned: a log without signatures is restored whole if nothing is left of it. No
+// entry is added after those that other objects mention.
 func TestRepairUnsigned(t *testing.T) {
 	d := newDesk(t)
 	for _, version := range []string{"1.0.0", "1.1.0", "1.2.0"} {
@@ -194,8 +194,8 @@ func TestRepairUnsigned(t *testing.T) {
 	d.wantEntries(t, rightful)
 }
 
-// TestRepairNotBySigned: an entry that operators signed is neither replaced nor left out,
-// though another one fits: somebody has to look.
+// TestRepairNotBySigned: an entry that operators signed is neither replaced nor left out, even
+// if another one fits. A person has to decide.
 func TestRepairNotBySigned(t *testing.T) {
 	d, who := rearranged(t)
 	rightful := d.entries(t, "stable")
@@ -218,7 +218,7 @@ func TestRepairNotBySigned(t *testing.T) {
 	d.wantEntries(t, damaged)
 }
 
-// dying fails every write from one on.
+// dying is a store whose writes fail from a given one on.
 type dying struct {
 	object.Store
 	left int
@@ -249,8 +249,8 @@ func (s *dying) Delete(ctx context.Context, keys ...string) error {
 	return s.Store.Delete(ctx, keys...)
 }
 
-// TestRepairKilled: a repair that ends at any write leaves a log that nobody takes for whole,
-// or the whole one, and the same command completes it.
+// TestRepairKilled: a repair that is killed at any write leaves a log that counts as broken, or
+// the whole log. The same command completes it.
 func TestRepairKilled(t *testing.T) {
 	for name, damage := range map[string]func(t *testing.T, d *desk, rightful map[string]string){
 		"all is gone": func(t *testing.T, d *desk, rightful map[string]string) {
@@ -306,7 +306,7 @@ func TestRepairKilled(t *testing.T) {
 	}
 }
 
-// TestRepairHalfACopy: of a copy that lacks an entry nothing comes back that would pass for all.
+// TestRepairHalfACopy: a copy that lacks an entry never restores a log that would seem whole.
 func TestRepairHalfACopy(t *testing.T) {
 	d, _ := rearranged(t)
 	rightful := d.entries(t, "stable")
@@ -326,9 +326,9 @@ func TestRepairHalfACopy(t *testing.T) {
 	}
 }
 
-// TestRepairAnyDamage: whatever becomes of a log, and whatever part of a copy there is, a repair
-// leaves each entry that is as it was, writes none but those of the copy, and with the whole
-// copy all of the log comes back.
+// TestRepairAnyDamage damages a log at random and repairs it with parts of a copy. Undamaged
+// entries must stay, only entries of the copy may be written, and the whole copy must restore
+// the whole log.
 func TestRepairAnyDamage(t *testing.T) {
 	d, who := rearranged(t)
 	rightful := d.entries(t, "stable")
@@ -432,7 +432,7 @@ func (f *flaky) Get(ctx context.Context, key string) (io.ReadCloser, object.Info
 	return f.Store.Get(ctx, key)
 }
 
-// TestRepairFailsToRead: a record that can't be read is not taken for one that is missing.
+// TestRepairFailsToRead: a record that can't be read does not count as missing.
 func TestRepairFailsToRead(t *testing.T) {
 	d, ann, bob := released(t, "1.0.0")
 	d.Sign = ann

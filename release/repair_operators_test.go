@@ -13,7 +13,7 @@ import (
 	"tsmon/store/object"
 )
 
-// released is a desk whose stable two operators have brought to some versions.
+// released is a desk whose two operators have published some versions to stable.
 func released(t *testing.T, versions ...string) (d *desk, ann, bob approval.Sign) {
 	t.Helper()
 	d, ann, bob = approved(t)
@@ -51,8 +51,8 @@ func (d *desk) spoils(t *testing.T, key string) {
 	}
 }
 
-// TestRepairByTwo: what somebody with the bucket's credentials has destroyed, two operators
-// say to be lost, like any other move, and nobody alone.
+// TestRepairByTwo: if somebody with the bucket's credentials destroys objects, two operators
+// declare them lost, as for any other move. One alone can't.
 func TestRepairByTwo(t *testing.T) {
 	const bundle = "releases/1.0.0/App_1.0.0_amd64.AppImage.tar.gz"
 	for name, damage := range map[string]func(t *testing.T, d *desk){
@@ -126,7 +126,8 @@ func TestRepairByTwo(t *testing.T) {
 	}
 }
 
-// TestMovesOfABrokenLog: while entries are missing no plan is made but one that says so.
+// TestMovesOfABrokenLog: while entries are missing, only a plan that declares them lost can be
+// applied.
 func TestMovesOfABrokenLog(t *testing.T) {
 	d, ann, bob := released(t, "1.0.0", "1.1.0", "1.2.0")
 	d.Sign = ann
@@ -155,7 +156,7 @@ func TestMovesOfABrokenLog(t *testing.T) {
 	}
 }
 
-// TestRepairTurnedUp: a plan that says an entry is lost is not made once its bytes are back.
+// TestRepairTurnedUp: a plan that declares an entry lost is not applied once its bytes are back.
 func TestRepairTurnedUp(t *testing.T) {
 	d, ann, bob := released(t, "1.0.0", "1.1.0", "1.2.0")
 	const key = "log/stable/0000000002.json"

@@ -11,8 +11,8 @@ import (
 	"tsmon/signing"
 )
 
-// TestReplay: what is said later of who got what by an entry is what its plan said, for
-// every kind of move, from a whole log and from the end of one.
+// TestReplay: for every kind of move, replaying an entry gives the same reach as its plan, from
+// a whole log and from the end of one.
 func TestReplay(t *testing.T) {
 	d := newDesk(t)
 	d.Policies["stable"] = Policy{AllowDowngrades: true}

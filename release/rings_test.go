@@ -21,7 +21,7 @@ func ringed(t *testing.T) *desk {
 	return d
 }
 
-// rings returns how many rings show each version, as they lie in the store.
+// rings returns how many rings in the store show each version.
 func (d *desk) rings(t *testing.T, channel string) map[string]int {
 	t.Helper()
 	seen, err := d.Repository().Peek(t.Context(), channel)
@@ -126,8 +126,8 @@ func TestRingsOfAFollower(t *testing.T) {
 	d.sound(t, "beta")
 }
 
-// TestRingsLater: rings that are turned on later, or were lost or left behind, are
-// brought up to date by Finish, and by the next move.
+// TestRingsLater: Finish and the next move bring rings up to date that were turned on later,
+// were lost or are behind.
 func TestRingsLater(t *testing.T) {
 	d := newDesk(t)
 	d.publish(t, d.options(t, "1.0.0"))
@@ -180,7 +180,7 @@ func TestRingsLater(t *testing.T) {
 	}
 }
 
-// putRing writes what a ring of stable shows.
+// putRing writes the manifest of a ring of stable.
 func (d *desk) putRing(t *testing.T, ring int, m manifest.Manifest) {
 	t.Helper()
 	data, err := m.Encode()
@@ -196,7 +196,7 @@ func (d *desk) putRing(t *testing.T, ring int, m manifest.Manifest) {
 	}
 }
 
-// wantRingFound wants one finding, at a ring, that Repair mends.
+// wantRingFound checks that Verify reports one ring, and that Repair fixes it.
 func (d *desk) wantRingFound(t *testing.T, ring int) {
 	t.Helper()
 	report, err := d.Keeper().Verify(t.Context(), "stable")
@@ -208,8 +208,8 @@ func (d *desk) wantRingFound(t *testing.T, ring int) {
 	}
 }
 
-// TestRingBehind: an older manifest of a ring, in which nothing else is wrong, is found
-// and brought up to date.
+// TestRingBehind: a ring with an older, otherwise correct manifest is found and brought up to
+// date.
 func TestRingBehind(t *testing.T) {
 	d := ringed(t)
 	d.publish(t, d.options(t, "1.0.0"))
@@ -226,9 +226,9 @@ func TestRingBehind(t *testing.T) {
 	d.wantRings(t, map[string]int{"1.0.0": 95, "1.1.0": 5})
 }
 
-// TestRingAhead: a ring that shows an entry which the log does not have is found.
-// Repair has the log say that the entry is lost. What it may have done to the rollout
-// nobody knows: every ring gets what the channel shows.
+// TestRingAhead: a ring that shows an entry which the log lacks is found. Repair declares the
+// entry lost in the log. Its effect on the rollout is unknown, so every ring gets the release
+// that the channel shows.
 func TestRingAhead(t *testing.T) {
 	d := ringed(t)
 	d.publish(t, d.options(t, "1.0.0"))
@@ -248,8 +248,7 @@ func TestRingAhead(t *testing.T) {
 	d.wantRings(t, map[string]int{"1.0.0": 100})
 }
 
-// TestRoundsOfRings: what rings add to a move takes less than half a second, with
-// requests of 30 ms.
+// TestRoundsOfRings: rings add less than half a second to a move, if requests take 30 ms.
 func TestRoundsOfRings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		plain, d := newDesk(t), ringed(t)

@@ -35,7 +35,7 @@ func steps(percent ...int) *channels.Rollout {
 	return &channels.Rollout{Steps: percent, Every: channels.Duration(6 * time.Hour)}
 }
 
-// state is what a channel shows to everybody, and what is being rolled out.
+// state is the version that a channel shows to everybody, and the one that is rolled out.
 func (d *desk) state(t *testing.T, channel string) (shown, part string, percent int) {
 	t.Helper()
 	log, err := d.Repository().Load(t.Context(), channel)
@@ -145,7 +145,7 @@ func TestRolloutStory(t *testing.T) {
 	}
 }
 
-// advance takes the step that is due, and wants the channel to be at an entry then.
+// advance takes the step that is due, and checks the number of the channel's newest entry.
 func (d *desk) advance(t *testing.T, channel string, sequence uint64) *Plan {
 	t.Helper()
 	before, err := d.Repository().Load(t.Context(), channel)
@@ -159,9 +159,9 @@ func (d *desk) advance(t *testing.T, channel string, sequence uint64) *Plan {
 	return report
 }
 
-// TestAdvance takes each step once, as an entry of its own, and one at a time: also
-// what nobody took in time lasts its whole time. The last one gives the release to
-// everybody, and to the channels that follow.
+// TestAdvance takes the steps of a rollout one at a time, each as an entry of its own. A step
+// that is taken late still lasts its whole time. The last step gives the release to everybody,
+// and to the channels that follow.
 func TestAdvance(t *testing.T) {
 	d := newDesk(t)
 	if _, err := d.Advance(t.Context(), Options{Channel: "stable"}); !errors.Is(err, library.ErrNoRelease) {
@@ -204,7 +204,7 @@ func TestAdvance(t *testing.T) {
 	d.advance(t, "stable", 7)
 }
 
-// TestAdvanceRace: of several servers and a command one takes the step.
+// TestAdvanceRace: if several servers and a command try to take a step, exactly one does.
 func TestAdvanceRace(t *testing.T) {
 	d := newDesk(t)
 	d.publish(t, d.options(t, "1.0.0"))
@@ -228,7 +228,7 @@ func TestAdvanceRace(t *testing.T) {
 	d.advance(t, "stable", 3)
 }
 
-// TestAdvanceOfADamagedRelease: what no longer verifies spreads no further.
+// TestAdvanceOfADamagedRelease: a release that no longer verifies is not rolled out further.
 func TestAdvanceOfADamagedRelease(t *testing.T) {
 	d := newDesk(t)
 	d.publish(t, d.options(t, "1.0.0"))
@@ -314,7 +314,7 @@ func TestRolloutRefused(t *testing.T) {
 	d.wantState(t, "stable", "1.0.0", "", 0)
 }
 
-// TestRolloutDryRun: nothing is written, and the report says who would get it.
+// TestRolloutDryRun: a dry run writes nothing, and reports who would get the release.
 func TestRolloutDryRun(t *testing.T) {
 	d := newDesk(t)
 	d.publish(t, d.options(t, "1.0.0"))
@@ -333,8 +333,8 @@ func TestRolloutDryRun(t *testing.T) {
 	d.wantState(t, "stable", "1.0.0", "1.1.0", 10)
 }
 
-// TestFinishAfterACrash: an entry whose manifest and followers are missing is
-// brought to its end by whoever comes next.
+// TestFinishAfterACrash: if a crash left an entry without its manifest and its followers'
+// entries, the next command writes them.
 func TestFinishAfterACrash(t *testing.T) {
 	d := newDesk(t)
 	d.publish(t, d.options(t, "1.0.0"))
@@ -355,8 +355,8 @@ func TestFinishAfterACrash(t *testing.T) {
 	d.wantState(t, "beta", "1.1.0", "", 0)
 }
 
-// TestOldJobAfterARollback: a rollout that was replaced, and is above what the
-// channel went back to, was rolled back with it.
+// TestOldJobAfterARollback: a release whose rollout was replaced by a rollback to a lower
+// version counts as rolled back.
 func TestOldJobAfterARollback(t *testing.T) {
 	d := newDesk(t)
 	d.publish(t, d.options(t, "1.0.0"))
@@ -377,8 +377,8 @@ func TestOldJobAfterARollback(t *testing.T) {
 	d.wantState(t, "stable", "1.1.0", "", 0)
 }
 
-// TestRolloutOfFewerPlatforms: what was left out when it was published is not
-// asked for again, and a pause is refused for nothing.
+// TestRolloutOfFewerPlatforms: platforms that were left out at the publish are not required
+// again by later steps, and a pause is never refused.
 func TestRolloutOfFewerPlatforms(t *testing.T) {
 	d := newDesk(t)
 	d.publish(t, d.options(t, "1.0.0"))
@@ -407,7 +407,7 @@ func TestRolloutOfFewerPlatforms(t *testing.T) {
 	d.wantState(t, "stable", "1.0.0", "1.1.0", 0)
 }
 
-// TestVerifyOfARollout looks at the release that only some clients get, too.
+// TestVerifyOfARollout: Verify also checks the release that only some clients get.
 func TestVerifyOfARollout(t *testing.T) {
 	d := newDesk(t)
 	d.publish(t, d.options(t, "1.0.0"))
@@ -434,7 +434,8 @@ func TestPromoteInPart(t *testing.T) {
 	d.wantState(t, "stable", "1.0.0", "1.1.0", 10)
 }
 
-// TestRolloutReachesNobody warns of shares that no reader of latest.json is part of.
+// TestRolloutReachesNobody: a rollout on a channel that is read from latest.json gives a warning,
+// because such clients are in no share.
 func TestRolloutReachesNobody(t *testing.T) {
 	for name, c := range map[string]struct {
 		policy Policy

@@ -12,8 +12,8 @@ import (
 	"tsmon/store/object"
 )
 
-// distant is a store whose every request takes a while. Like the S3 adapter, it
-// makes two for a write: the second looks at what was written.
+// distant is a store with slow requests. Like the S3 adapter, it makes two requests for a
+// write: the second reads what was written.
 type distant struct {
 	object.Store
 	requests atomic.Int64
@@ -72,8 +72,7 @@ func (d *distant) List(ctx context.Context, prefix, after string) iter.Seq2[obje
 	return d.Store.List(ctx, prefix, after)
 }
 
-// rounds returns how many requests a move makes, and how many of them have to wait
-// for one another.
+// rounds returns how many requests a move makes, and how many of them run one after another.
 func (d *desk) rounds(move func()) (rounds, requests int) {
 	store := &distant{Store: d.Store}
 	near := d.Store
@@ -84,7 +83,7 @@ func (d *desk) rounds(move func()) (rounds, requests int) {
 	return int(time.Since(begin) / delay), int(store.requests.Load())
 }
 
-// TestRounds: requests that don't need each other's answers go side by side.
+// TestRounds: requests that don't need each other's answers run concurrently.
 func TestRounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)

@@ -6,8 +6,8 @@ import (
 	"tsmon/store/object/objecttest"
 )
 
-// TestMovesMakeSegments: the move that completes a segment's entries writes it, and the
-// log is read and verified with it.
+// TestMovesMakeSegments: the move that completes the entries of a segment writes the segment.
+// The log is then read and verified with it.
 func TestMovesMakeSegments(t *testing.T) {
 	d := newDesk(t)
 	d.publish(t, d.options(t, "1.0.0", "App_1.0.0_amd64.AppImage.tar.gz"))

@@ -44,7 +44,7 @@ func (d *desk) signUnbound(t *testing.T, o PublishOptions, key signing.PrivateKe
 	return d.gathered(t, o.Version, filepath.Dir(o.Bundles[0].Path))
 }
 
-// signAgain binds the signatures, which the hint of ErrUnbound says to do.
+// signAgain binds the signatures to the version, as the hint of ErrUnbound says.
 func (d *desk) signAgain(t *testing.T, o PublishOptions) PublishOptions {
 	t.Helper()
 	d.sign(t, o)
@@ -85,7 +85,7 @@ func TestUnboundFollower(t *testing.T) {
 	}
 }
 
-// failing is a store that doesn't create objects with a prefix.
+// failing is a store that fails to create objects with a prefix.
 type failing struct {
 	object.Store
 	prefix string
@@ -100,8 +100,8 @@ func (f *failing) Create(ctx context.Context, key string, r io.Reader, size int6
 	return f.Store.Create(ctx, key, r, size, attrs)
 }
 
-// TestSignedAgain: signatures that an interrupted publish left in the store don't
-// stand in the way of better ones.
+// TestSignedAgain: signatures that an interrupted publish left in the store can be replaced by
+// better ones.
 func TestSignedAgain(t *testing.T) {
 	for name, prefix := range map[string]string{"before the record": "releases/1.0.0/release.json", "before the log": "log/"} {
 		t.Run(name, func(t *testing.T) {
@@ -188,7 +188,7 @@ func TestSignedAgainShown(t *testing.T) {
 	}
 }
 
-// TestCoverageOfTypes follows the hints of what a Linux channel lacks.
+// TestCoverageOfTypes follows the hints about missing bundles of a Linux channel.
 func TestCoverageOfTypes(t *testing.T) {
 	d := newDesk(t)
 	d.Policies["stable"] = Policy{Targets: []string{"linux-x86_64"}}
@@ -236,7 +236,7 @@ func TestCoverageOfTypes(t *testing.T) {
 	}
 }
 
-// TestHugeSignature: a signature that somebody made endless is found, and written anew.
+// TestHugeSignature: an oversized signature is found, and written again.
 func TestHugeSignature(t *testing.T) {
 	d := newDesk(t)
 	d.publish(t, d.options(t, "1.0.0"))

@@ -45,7 +45,7 @@ func (st *stage) open(ours map[string]*library.Staged) map[string]*library.Stage
 func (st *stage) merged(ours map[string]*library.Staged, rules *bundle.Rules) ([]bundle.Bundle, []library.Stored, error) {
 	together, all, err := library.Merged(st.open(ours), rules)
 	if err != nil {
-		err = &Refusal{Cause: err, Mend: "`tsmon release discard " + st.version + "` throws away what is staged; then stage one of them"}
+		err = &Refusal{Cause: err, Mend: "`tsmon release discard " + st.version + "` deletes what is staged; then stage one of them"}
 	}
 	return together, all, err
 }
@@ -98,7 +98,7 @@ func (st *stage) leavesNone(o PublishOptions, ours []library.Stored) error {
 	}
 	for _, b := range all {
 		if !slices.ContainsFunc(ours, b.Same) {
-			return refuse(ErrStaged, "`tsmon release publish --version "+o.Version+"` without bundles publishes what is staged, `tsmon release discard "+o.Version+"` throws it away",
+			return refuse(ErrStaged, "`tsmon release publish --version "+o.Version+"` without bundles publishes what is staged, `tsmon release discard "+o.Version+"` deletes it",
 				"%s of %s is staged, and not among these bundles", b.Label(), o.Version)
 		}
 	}
@@ -172,7 +172,7 @@ func (st *stage) differs(ours map[string]*library.Staged) error {
 		for _, b := range ours[target].Bundles {
 			for _, other := range st.Counts.Bundles {
 				if other.BLAKE2b != b.BLAKE2b && b.Overlaps(other) {
-					return refuse(ErrStaged, "if it was built again on purpose, say --replace", "%s is complete with another %s, and was shown by no channel yet", st.version, b.Label())
+					return refuse(ErrStaged, "if it was built again on purpose, add --replace", "%s is complete with another %s, and was shown by no channel yet", st.version, b.Label())
 				}
 			}
 		}

@@ -44,7 +44,7 @@ func (d *desk) stage(t *testing.T, o StageOptions) *StageReport {
 	return report
 }
 
-// take publishes what is staged.
+// take publishes the staged bundles.
 func (d *desk) take(t *testing.T, version string) *Plan {
 	t.Helper()
 	return d.publish(t, PublishOptions{Options: Options{Channel: "stable"}, Version: version})
@@ -68,8 +68,8 @@ func keysOf(bundles []library.Stored) map[string]string {
 	return keys
 }
 
-// TestStagedLikeGathered: bundles that machines staged in any order get the keys that
-// they get from one folder.
+// TestStagedLikeGathered: bundles that several machines staged, in any order, get the same keys
+// as from one folder.
 func TestStagedLikeGathered(t *testing.T) {
 	for _, order := range [][]int{{0, 1, 2, 3}, {3, 2, 1, 0}, {3, 0, 2, 1}} {
 		d := newDesk(t)
@@ -159,8 +159,8 @@ func TestAddedTo(t *testing.T) {
 	}
 }
 
-// TestReplacedInComplete: replacing one target of a release whose publish was
-// interrupted keeps the other targets, whatever moment that stops at.
+// TestReplacedInComplete: replacing one target of a release whose publish was interrupted keeps
+// the other targets, even if the replacement itself is interrupted at any moment.
 func TestReplacedInComplete(t *testing.T) {
 	d := newDesk(t)
 	store, stop := d.Store, errors.New("stop")
@@ -227,8 +227,8 @@ func TestReplacedInComplete(t *testing.T) {
 	d.sound(t, "stable")
 }
 
-// TestDiscardDuringPublish: a publish that moves the channel although its release was
-// discarded meanwhile counts.
+// TestDiscardDuringPublish: if a release is discarded during its publish and the channel still
+// moves, the publish counts.
 func TestDiscardDuringPublish(t *testing.T) {
 	d := newDesk(t)
 	rival := *d.Publisher
@@ -254,7 +254,7 @@ func TestDiscardDuringPublish(t *testing.T) {
 	}
 }
 
-// TestStagedTooLate: what is staged while a publish moves the channel without it is
+// TestStagedTooLate: bundles that are staged while a publish moves the channel without them are
 // refused, at whatever moment.
 func TestStagedTooLate(t *testing.T) {
 	for _, at := range []string{"release.json", "log/stable/0000000001.json"} {
@@ -285,8 +285,8 @@ func TestStagedTooLate(t *testing.T) {
 	}
 }
 
-// TestCompletedInOneSecond: of two jobs that complete a release in the same second, under
-// the same name, one says that it moved the channel.
+// TestCompletedInOneSecond: if two jobs with the same name complete a release in the same
+// second, exactly one reports that it moved the channel.
 func TestCompletedInOneSecond(t *testing.T) {
 	d := newDesk(t)
 	d.Policies["stable"] = Policy{Targets: []string{"linux-x86_64"}}
@@ -316,8 +316,8 @@ func TestCompletedInOneSecond(t *testing.T) {
 	d.sound(t, "stable")
 }
 
-// TestNotesAtOnce: two jobs that bring different notes at the same moment don't decide
-// by chance.
+// TestNotesAtOnce: if two jobs bring different notes at the same moment, chance does not decide
+// between them.
 func TestNotesAtOnce(t *testing.T) {
 	d := newDesk(t)
 	parts := d.parts(t, "1.0.0")
@@ -346,8 +346,7 @@ func TestNotesAtOnce(t *testing.T) {
 	}
 }
 
-// TestSignedAgainStaged: the same bytes with a good signature take the place of a bad
-// one that is staged.
+// TestSignedAgainStaged: staging the same bytes with a good signature replaces a bad one.
 func TestSignedAgainStaged(t *testing.T) {
 	d := newDesk(t)
 	o := d.options(t, "1.0.0", "App_1.0.0_x64-setup.exe")
@@ -367,8 +366,8 @@ func TestSignedAgainStaged(t *testing.T) {
 	d.sound(t, "stable")
 }
 
-// TestStagedOfAnotherHand: what was written over in staged/ or in the release's folder
-// is not published, and staging again or discarding leads out.
+// TestStagedOfAnotherHand: objects that were overwritten in staged/ or in the release's folder
+// are not published. Staging again, or discarding, fixes that.
 func TestStagedOfAnotherHand(t *testing.T) {
 	d := newDesk(t)
 	parts := d.parts(t, "1.0.0")

@@ -137,7 +137,7 @@ func (w *staging) change(ctx context.Context, ours *library.Staged) (bool, error
 		case staged == nil:
 			changed = true
 		case staged.BLAKE2b != b.BLAKE2b && !w.o.Replace:
-			return false, refuse(ErrStaged, "if it was built again on purpose, say --replace",
+			return false, refuse(ErrStaged, "if it was built again on purpose, add --replace",
 				"%s of %s was staged with another %s by %s at %s", ours.Target, w.o.Version, b.Type, before.Who, before.When.Format("2006-01-02 15:04:05 MST"))
 		case intact:
 			b.Stored.Name, b.Stored.Signature = staged.Name, staged.Signature
@@ -150,7 +150,7 @@ func (w *staging) change(ctx context.Context, ours *library.Staged) (bool, error
 		ours.Notes = before.Notes
 	case ours.Notes == before.Notes:
 	case before.Notes != "" && !w.o.Replace:
-		return false, refuse(ErrNotes, "say --replace to change them", "%s of %s was staged with other notes", ours.Target, w.o.Version)
+		return false, refuse(ErrNotes, "add --replace to change them", "%s of %s was staged with other notes", ours.Target, w.o.Version)
 	default:
 		changed = true
 	}

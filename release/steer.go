@@ -56,9 +56,9 @@ func promotable(from *state, version string) (string, error) {
 		}
 	}
 	if back := log.RolledBack(version); back != nil {
-		return "", refuse(ErrRolledBack, "promote a release that stands", "%s left %s with entry %d: %s", version, log.Channel, back.Sequence, back.Why)
+		return "", refuse(ErrRolledBack, "promote a release that was not rolled back", "%s left %s with entry %d: %s", version, log.Channel, back.Sequence, back.Why)
 	}
-	return "", refuse(library.ErrNoRelease, "`tsmon channel log "+log.Channel+"` shows what it had", "%s never showed %s", log.Channel, version)
+	return "", refuse(library.ErrNoRelease, "`tsmon channel log "+log.Channel+"` shows the versions that it had", "%s never showed %s", log.Channel, version)
 }
 
 // rollback chooses the release that a channel goes back to.
@@ -86,7 +86,7 @@ func rollbackTarget(log *channels.Log, o RollbackOptions) (string, error) {
 	case head == nil:
 		return "", refuse(ErrNoTarget, "publish to it first", "%s shows nothing", log.Channel)
 	case o.To != "" && !log.Shown(o.To):
-		return "", refuse(ErrNoTarget, "`tsmon channel log "+log.Channel+"` shows what it had", "%s never showed %s", log.Channel, o.To)
+		return "", refuse(ErrNoTarget, "`tsmon channel log "+log.Channel+"` shows the versions that it had", "%s never showed %s", log.Channel, o.To)
 	case o.To != "":
 		return o.To, nil
 	case head.Rollout != nil, head.WentBack() && head.Why == o.Why:

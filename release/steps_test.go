@@ -11,8 +11,8 @@ import (
 	"tsmon/signing/signingtest"
 )
 
-// rolled is approved with a release for a fifth of the clients, whose next step is due; so
-// many operators must sign a move.
+// rolled is approved with a release for a fifth of the clients, whose next step is due. The
+// argument is the number of operators who must sign a move.
 func rolled(t *testing.T, approvals int) (d *desk, ann approval.Sign) {
 	t.Helper()
 	d, ann, bob := approved(t)
@@ -33,8 +33,8 @@ func rolled(t *testing.T, approvals int) (d *desk, ann approval.Sign) {
 	return d, ann
 }
 
-// TestStepUnsigned: a step waits for nobody. Where it lacks signatures the log says of it what
-// follows from the rollout, and who gave a reason learns that it is not kept.
+// TestStepUnsigned: a step needs no signature. The log of an unsigned step says only what follows
+// from the rollout. Whoever gives a reason is told that it is not kept.
 func TestStepUnsigned(t *testing.T) {
 	_, stranger := signingtest.Sign(t, channels.Namespace)
 	for name, c := range map[string]struct {
@@ -89,8 +89,8 @@ func TestStepUnsigned(t *testing.T) {
 	}
 }
 
-// TestStepSigned: the step of an operator whose signature is enough for a move keeps who took
-// it, and why.
+// TestStepSigned: if one signature is enough for a move, the step of an operator keeps its
+// author and reason.
 func TestStepSigned(t *testing.T) {
 	d, ann := rolled(t, 1)
 	d.Sign = ann

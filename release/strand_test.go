@@ -15,8 +15,7 @@ import (
 	"tsmon/store/object/objecttest"
 )
 
-// rotating is a desk whose applications have one key below 1.6.0 and another from
-// then on.
+// rotating is a desk whose applications have one key before 1.6.0 and another from 1.6.0 on.
 type rotating struct {
 	*desk
 	old, next signing.PrivateKey
@@ -60,7 +59,8 @@ func stranding(first, last string) func(*PublishOptions) {
 	return func(o *PublishOptions) { o.Strand = gate.VersionRange{First: first, Last: last} }
 }
 
-// refusedFor wants a refusal to strand whose text and hint contain some texts.
+// refusedFor checks that err refuses to strand clients, and that its text and hint contain some
+// texts.
 func refusedFor(t *testing.T, err error, texts ...string) {
 	t.Helper()
 	var refusal *Refusal
@@ -74,7 +74,7 @@ func refusedFor(t *testing.T, err error, texts ...string) {
 	}
 }
 
-// outcomes returns what becomes of each version in a plan's table.
+// outcomes returns the outcome of each version in a plan's table.
 func outcomes(p *Plan) map[string]string {
 	found := map[string]string{}
 	for _, r := range p.Reach {
@@ -85,7 +85,7 @@ func outcomes(p *Plan) map[string]string {
 	return found
 }
 
-// warned returns the warnings of who is stranded.
+// warned returns the warnings about stranded clients.
 func warned(p *Plan) []string {
 	return slices.DeleteFunc(slices.Clone(p.Warnings), func(w string) bool {
 		return !strings.Contains(w, "can't be installed by") && !strings.Contains(w, "does not follow")
@@ -201,8 +201,8 @@ func TestKnownClients(t *testing.T) {
 	}
 }
 
-// TestEveryMoveStrandsNobody: promote, a rollout's next share and a rollback to what
-// some clients can't verify are refused; what stops a bad release never is.
+// TestEveryMoveStrandsNobody: a promotion, a rollout's next share and a rollback to a release
+// that some clients can't verify are refused. Moves that stop a bad release never are.
 func TestEveryMoveStrandsNobody(t *testing.T) {
 	r := newRotating(t)
 	r.Policies["beta"] = Policy{Prerelease: true}
@@ -252,8 +252,8 @@ func TestFollowersStrandNobody(t *testing.T) {
 	}
 }
 
-// TestEndedKeyTurnsNothingBad: what a key signed stays good when no version of the
-// application has it any more.
+// TestEndedKeyTurnsNothingBad: releases of a key stay valid when no version of the application
+// has the key any more.
 func TestEndedKeyTurnsNothingBad(t *testing.T) {
 	r := newRotating(t)
 	for i, version := range []string{"1.0.0", "1.5.0", "1.6.0"} {
@@ -272,8 +272,7 @@ func TestEndedKeyTurnsNothingBad(t *testing.T) {
 	}
 }
 
-// TestSpansFollowTheUpdatersOrder: a key's span and the updater agree on which
-// version comes first.
+// TestSpansFollowTheUpdatersOrder: a key's span orders versions as the updater does.
 func TestSpansFollowTheUpdatersOrder(t *testing.T) {
 	versions := strings.Fields("0.0.0 1.0.0-0 1.0.0-1 1.0.0-2 1.0.0-10 1.0.0-alpha 1.0.0-alpha.1 1.0.0-alpha.beta 1.0.0-beta.2 1.0.0-beta.11 1.0.0-rc-1 1.0.0 1.0.1 1.2.0 1.10.0 2.0.0-rc.1 2.0.0")
 	if !slices.IsSortedFunc(versions, library.CompareVersions) {
@@ -300,8 +299,8 @@ func (r *rotating) stages(t *testing.T, version, name string, key signing.Privat
 	return r.Stage(t.Context(), o)
 }
 
-// TestStagedByWrongKey: a job that signs with a key which installed applications lack is
-// refused before it uploads, and the same job with the right key goes on.
+// TestStagedByWrongKey: a job that signs with a key which installed applications lack is refused
+// before it uploads. The same job with the right key succeeds.
 func TestStagedByWrongKey(t *testing.T) {
 	r := newRotating(t)
 	r.Policies["stable"] = Policy{Targets: []string{"windows-x86_64", "linux-x86_64"}}
@@ -339,9 +338,9 @@ func TestStagedByWrongKey(t *testing.T) {
 	}
 }
 
-// TestStagedAnewByRightKey: what a job staged with another key is replaced by the same
-// bytes with the right signature: at once, and after all is thrown away; nor does it win
-// in a release that was complete. No object changes.
+// TestStagedAnewByRightKey: bundles that were staged with another key are replaced by the same
+// bytes with the right signature, at once, after a discard, and in a complete release. No
+// object changes.
 func TestStagedAnewByRightKey(t *testing.T) {
 	names := []string{"App_1.5.1_x64-setup.exe", "App_1.5.1_amd64.AppImage"}
 	for _, between := range []string{"nothing", "discard", "replace", "interrupted publish"} {
@@ -368,7 +367,7 @@ func TestStagedAnewByRightKey(t *testing.T) {
 			before := objecttest.Tree(t, r.Store)
 			_, err := r.Publish(t.Context(), publish)
 			refusedFor(t, err, r.old.Public().ID()+" ("+names[0]+")", r.next.Public().ID()+" ("+names[1]+")", " and ",
-				"stage what another key signed again, signed with the private key of "+r.old.Public().ID()+", which they have")
+				"stage those bundles again, signed with the private key of "+r.old.Public().ID()+", which they have")
 			again := names[1:]
 			if between == "discard" {
 				if _, err := r.Discard(t.Context(), "1.5.1"); err != nil {

@@ -11,8 +11,8 @@ import (
 	"tsmon/release/upkeep"
 )
 
-// TestSurvey: the date of a release that no channel showed is that of its record, and a
-// record that can't be read keeps no other release from being listed.
+// TestSurvey: a release that no channel showed has the date of its record. A record that can't
+// be read doesn't stop other releases from being listed.
 func TestSurvey(t *testing.T) {
 	d := newDesk(t)
 	d.Now = func() time.Time { return time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC) }

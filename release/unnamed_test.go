@@ -14,7 +14,7 @@ import (
 	"tsmon/store/object/objecttest"
 )
 
-// unnamed returns the objects that verification finds no log to name.
+// unnamed returns the objects that Verify reports because no log names them.
 func (d *desk) unnamed(t *testing.T) (keys []string) {
 	t.Helper()
 	found, err := d.Keeper().Unnamed(t.Context())
@@ -29,8 +29,8 @@ func (d *desk) unnamed(t *testing.T) (keys []string) {
 	return keys
 }
 
-// TestUnnamed: what somebody puts among the releases is found a day later and can be removed;
-// what publishers leave there is not.
+// TestUnnamed: objects that somebody puts among the releases are found a day later and can be
+// removed. Objects of publishers are not.
 func TestUnnamed(t *testing.T) {
 	d, ann, bob := released(t, "1.0.0", "1.1.0")
 	d.Sign = ann
@@ -131,8 +131,8 @@ func TestUnnamed(t *testing.T) {
 	d.sound(t, "stable")
 }
 
-// TestUnnamedByWhom: nothing is found where nobody signs, nor while a log is lost that may
-// name it; then nothing is removed either.
+// TestUnnamedByWhom: nothing is found or removed if no operators sign, or while a log is lost
+// that may name the objects.
 func TestUnnamedByWhom(t *testing.T) {
 	bare := newDesk(t)
 	bare.publish(t, bare.options(t, "1.0.0"))
@@ -170,8 +170,8 @@ func TestUnnamedByWhom(t *testing.T) {
 	}
 }
 
-// TestDiscardKeepsAwaited: a release that a plan waits to show, or that a lost entry may have
-// shown, is not thrown away.
+// TestDiscardKeepsAwaited: a release is not discarded if a waiting plan would show it, or if a
+// lost entry may have shown it.
 func TestDiscardKeepsAwaited(t *testing.T) {
 	refused := func(t *testing.T, d *desk, version string, want error) {
 		t.Helper()

@@ -16,7 +16,7 @@ import (
 	"tsmon/store/longtest"
 )
 
-// leave writes a file into the store, as somebody who has its credentials does.
+// leave writes an object to the store, as somebody with its credentials could.
 func (d *desk) leave(t *testing.T, key, data string) {
 	t.Helper()
 	path := filepath.Join(d.root, filepath.FromSlash(key))
@@ -29,8 +29,8 @@ func (d *desk) leave(t *testing.T, key, data string) {
 	}
 }
 
-// TestManyPlans: whoever fills the folder of plans keeps nobody from making, finding and
-// signing one, with a bounded number of requests.
+// TestManyPlans: even if somebody fills the folder of plans, a plan can be made, found and
+// signed, with a bounded number of requests.
 func TestManyPlans(t *testing.T) {
 	n := 12_000
 	if share, long := longtest.Chosen(t); long {
@@ -104,8 +104,8 @@ func TestManyPlans(t *testing.T) {
 	}
 }
 
-// TestOldPlansGo: a plan that can't be made any more is removed a day later, with its
-// signatures, by whoever leaves the next one, and not before.
+// TestOldPlansGo: a plan that can't be applied any more is removed with its signatures when the
+// next plan is stored, a day later at the earliest.
 func TestOldPlansGo(t *testing.T) {
 	d, ann, bob := released(t, "1.0.0")
 	policy := d.Policies["stable"]

@@ -17,7 +17,7 @@ func idOf(i int) record.ClientID {
 	return record.ClientID(sum[:])
 }
 
-// TestAdmit: nobody fills the records with clients that do not exist.
+// TestAdmit: made-up clients can't fill the records.
 func TestAdmit(t *testing.T) {
 	now := time.Date(2026, 3, 5, 15, 0, 0, 0, time.UTC)
 	const most = 1000
@@ -86,8 +86,8 @@ func TestAdmit(t *testing.T) {
 	}
 }
 
-// TestAdmitRunning: that clients run a release that none of them was offered is not looked
-// up for each of them.
+// TestAdmitRunning: if clients run a release that none of them was offered, the records are not
+// searched for each of them.
 func TestAdmitRunning(t *testing.T) {
 	now := time.Date(2026, 3, 5, 15, 0, 0, 0, time.UTC)
 	a, k := newAdmission(1000), sampleKey{"stable", "1.1.0"}
@@ -116,8 +116,8 @@ func TestAdmitRunning(t *testing.T) {
 	runs("of a sample without the client", true, false)
 }
 
-// TestAdmitCrowded: of a release that few networks made up most clients of, those of other
-// networks stay, and the networks have room for a few each.
+// TestAdmitCrowded: if a few networks made up most clients of a release, the clients of other
+// networks stay. The few networks keep room for a few clients each.
 func TestAdmitCrowded(t *testing.T) {
 	now := time.Date(2026, 3, 5, 15, 0, 0, 0, time.UTC)
 	const most, few, own = 1000, 40, 80
@@ -150,7 +150,7 @@ func TestAdmitCrowded(t *testing.T) {
 	}
 }
 
-// TestLostNotAdmitted: a client whose sighting is lost takes nobody's room.
+// TestLostNotAdmitted: a client whose sighting was lost takes no room.
 func TestLostNotAdmitted(t *testing.T) {
 	s := NewSightings(Options{Clients: 10, Registry: prometheus.NewRegistry()})
 	k, now := sampleKey{channel: "stable"}, time.Date(2026, 3, 5, 15, 0, 0, 0, time.UTC)

@@ -15,8 +15,8 @@ import (
 	"tsmon/store/record"
 )
 
-// TestSampledAdoption: of a fleet of which a sample is recorded the figures are
-// estimates of all clients, and as good as they say.
+// TestSampledAdoption: if a sample of the fleet is recorded, the figures are estimates for all
+// clients, and as precise as their margin says.
 func TestSampledAdoption(t *testing.T) { testSampledAdoption(t, apitest.Embedded(t)) }
 
 func testSampledAdoption(t *testing.T, w *apitest.World) {
@@ -92,8 +92,8 @@ func testSampledAdoption(t *testing.T, w *apitest.World) {
 	}
 }
 
-// TestAdoptionTypes: clients are counted by the type that they were installed from, as
-// far as they name one that their system has.
+// TestAdoptionTypes: clients are counted by installer type, if they name a type that their
+// system has.
 func TestAdoptionTypes(t *testing.T) {
 	r := apitest.RollOut(t, apitest.Embedded(t))
 	for id, query := range map[string]string{"a": "?bundle_type=appimage", "b": "?bundle_type=appimage", "c": "", "d": "?bundle_type=msi", "e": "?bundle_type=" + strings.Repeat("x", 2000)} {
@@ -106,8 +106,8 @@ func TestAdoptionTypes(t *testing.T) {
 	waitGroups(t, r, want)
 }
 
-// TestAdoptionReported: a report, which names no installer type, does not hide the type
-// that the client asked with, whether that is in the records by then or not.
+// TestAdoptionReported: a report names no installer type. It doesn't replace the type of the
+// client's request, whether or not that request is in the records by then.
 func TestAdoptionReported(t *testing.T) {
 	r := apitest.RollOut(t, apitest.Embedded(t))
 	ask := func(id, query string) {

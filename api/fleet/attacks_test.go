@@ -19,7 +19,7 @@ import (
 	"tsmon/store/longtest"
 )
 
-// attacked is a rollout to a quarter of 1,200 computers while strangers make up clients.
+// attacked is a rollout to a quarter of 1,200 computers, while strangers make up clients.
 type attacked struct {
 	*guarded
 	computers []computer
@@ -34,9 +34,9 @@ func attack(t *testing.T, w *apitest.World) *attacked {
 	return a
 }
 
-// stranger makes clients up, who ask from one address, one after the other at one of the
-// servers: each is offered the release, and says what became of it. Who makes ids up can
-// keep those that are offered something.
+// stranger makes up clients with one address, which ask one of the servers one after another.
+// Each is offered the release and reports an outcome: whoever makes up IDs can keep those that
+// are offered something.
 func (a *attacked) stranger(address string, ids int, event string) {
 	a.t.Helper()
 	in := a.servers[0].Heads.Channels()[a.channel]
@@ -72,8 +72,8 @@ func (a *attacked) send(method, path string, body []byte, id, address string) {
 	}
 }
 
-// hour lets the computers live while strangers do something every ten minutes, and
-// returns why the rollout was halted, empty if it was not.
+// hour simulates an hour in which strangers do something every ten minutes. It returns why the
+// rollout was halted, or "".
 func (a *attacked) hour(hours int, becomes behavior, strangers func()) string {
 	a.t.Helper()
 	paused := func() bool { return a.log().Head().Action == channels.Pause }
@@ -90,10 +90,10 @@ func (a *attacked) hour(hours int, becomes behavior, strangers func()) string {
 	return a.log().Head().Why
 }
 
-// runs: what they fetched runs at their next question.
+// runs: the clients run the release at their next request.
 func runs(int, time.Duration) string { return "1.1.0" }
 
-// crashes: what they fetched crashes for one in eight.
+// crashes: the release crashes for one client in eight.
 func crashes(i int, _ time.Duration) string {
 	if i%8 == 0 {
 		return "crashed"
@@ -101,9 +101,9 @@ func crashes(i int, _ time.Duration) string {
 	return "1.1.0"
 }
 
-// TestOneAddress: 833 made-up clients of one address that crash, every ten minutes for an
-// hour, halt nothing, nor do they after somebody has let a release out again. The release
-// that really fails is halted meanwhile.
+// TestOneAddress: every ten minutes for an hour, 833 made-up clients with one address report
+// crashes. They halt no rollout, not even after it was resumed. A release that really fails is
+// still halted.
 func TestOneAddress(t *testing.T) {
 	flood := func(a *attacked) func() {
 		return func() { a.stranger("198.51.100.9", 833, "crashed") }
@@ -133,10 +133,10 @@ func TestOneAddress(t *testing.T) {
 	}
 }
 
-// TestFortyAddresses: forty addresses make up as many clients as the tables have room for,
-// and more: 5,000 each within an hour, or, unless this is a long run, a part of that. A
-// healthy rollout is not halted, its steps wait while there is no room, and
-// one that fails is halted, whether the strangers say nothing or praise it.
+// TestFortyAddresses: forty addresses make up more clients than the tables have room for, 5,000
+// each within an hour, or a part of that unless this is a long run. A healthy rollout is not
+// halted, but its steps wait while there is no room. A failing one is halted, whether the
+// strangers report nothing or success.
 func TestFortyAddresses(t *testing.T) {
 	events, part := []string{"", "started"}, 10
 	share, long := longtest.Chosen(t)
@@ -156,7 +156,7 @@ func TestFortyAddresses(t *testing.T) {
 	}
 }
 
-// forty are addresses that make clients up who all say the same, or nothing.
+// forty is forty addresses whose made-up clients all report the same, or nothing.
 type forty struct {
 	event string
 	part  int // how many times fewer than 5,000 each, and than the tables have room for

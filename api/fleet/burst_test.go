@@ -15,8 +15,8 @@ import (
 	"tsmon/release"
 )
 
-// TestBurst: clients that ask once each, all before anything is recorded, are counted as
-// well as the sample allows, on one server or on two of which one knows nothing yet.
+// TestBurst: if all clients ask once before anything is recorded, they are counted as precisely
+// as the sample allows, on one server, or on two of which one knows nothing yet.
 func TestBurst(t *testing.T) { testBurst(t, apitest.Embedded(t)) }
 
 func testBurst(t *testing.T, w *apitest.World) {

@@ -9,9 +9,9 @@ import (
 	"tsmon/store/object"
 )
 
-// TestClockAhead: a server whose clock is 12 hours ahead for 13 seconds takes no step that
-// is not due, whether the store's clock is right, or goes wrong with it as a folder's does.
-// It takes the step once it is due by all clocks.
+// TestClockAhead: a server whose clock is 12 hours ahead for 13 seconds takes no step early. The
+// store's clock may be right, or wrong too, as that of a folder is. The server takes the step
+// once it is due by all clocks.
 func TestClockAhead(t *testing.T) { testClockAhead(t, apitest.Embedded(t)) }
 
 func testClockAhead(t *testing.T, w *apitest.World) {
@@ -75,9 +75,9 @@ func testClockAhead(t *testing.T, w *apitest.World) {
 	}
 }
 
-// TestClockAheadAtStart: a server that starts with a wrong clock, beside a folder whose time
-// is the same, ends no step either if the clock is put right within 20 seconds; one that
-// finds a step over waits as long, and takes it then.
+// TestClockAheadAtStart: a server starts with a wrong clock, which is also that of its folder.
+// It ends no step if the clock is corrected within 20 seconds. A server that finds a step over
+// waits 20 seconds before it takes the next.
 func TestClockAheadAtStart(t *testing.T) {
 	g := guard(t, apitest.Embedded(t))
 	g.publish("1.0.0", nil)

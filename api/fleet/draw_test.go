@@ -11,8 +11,8 @@ import (
 	"tsmon/manifest"
 )
 
-// drawn returns so many computers that the first step of the channel's rollout includes,
-// and so many others.
+// drawn returns a number of computers that the first step of the channel's rollout includes, and
+// a number that it does not.
 func (g *guarded) drawn(in, out int) (computers []computer) {
 	g.t.Helper()
 	offers := g.servers[0].Heads.Channels()[g.channel]
@@ -34,8 +34,8 @@ func (g *guarded) drawn(in, out int) (computers []computer) {
 	return computers
 }
 
-// TestSmallDraw: a step of a small fleet may include far fewer clients than its share, as
-// chance will have it. Once a day has shown that there are no more, they are enough.
+// TestSmallDraw: by chance, a step of a small fleet may include far fewer clients than its
+// share. After a day without more clients, these few are enough for the next step.
 func TestSmallDraw(t *testing.T) {
 	for _, drawn := range []int{2, 0} {
 		g := guard(t, apitest.Embedded(t))
@@ -58,8 +58,7 @@ func TestSmallDraw(t *testing.T) {
 	}
 }
 
-// TestSmallDrawNeverStarts: few clients that don't start a release are evidence enough to
-// hold it.
+// TestSmallDrawNeverStarts: a few clients that don't start a release are enough to hold it.
 func TestSmallDrawNeverStarts(t *testing.T) {
 	g := guard(t, apitest.Embedded(t))
 	g.publish("1.0.0", nil)

@@ -23,8 +23,8 @@ func TestGuardCheck(t *testing.T) {
 	}
 }
 
-// TestDecide: failures in few networks halt nothing, but hold the next step, and so do
-// clients that are not recorded.
+// TestDecide: failures in few networks don't halt a rollout, but hold the next step. Clients that
+// can't be recorded hold it too.
 func TestDecide(t *testing.T) {
 	for name, c := range map[string]struct {
 		verdict verdict.Decision

@@ -18,8 +18,8 @@ import (
 	"tsmon/store/servertest"
 )
 
-// guarded is a channel that two servers, which share their stores, answer for and
-// judge. The test makes them write what they have seen and judge.
+// guarded is a channel with two servers that share their stores. Both answer clients and judge
+// the rollout. The test tells them when to write their sightings and when to judge.
 type guarded struct {
 	*apitest.World
 	apitest.Desk
@@ -59,13 +59,13 @@ func (g *guarded) publish(version string, r *channels.Rollout) {
 	g.settle()
 }
 
-// log is the channel's.
+// log returns the channel's log.
 func (g *guarded) log() *channels.Log {
 	g.t.Helper()
 	return apitest.Must[*channels.Log](g.t)(channels.Repository{Store: g.Objects}.Load(g.t.Context(), g.channel))
 }
 
-// settle waits until both servers know the log to its end.
+// settle waits until both servers know the end of the log.
 func (g *guarded) settle() {
 	g.t.Helper()
 	sequence := g.log().Head().Sequence
@@ -94,15 +94,15 @@ func computersOf(n int) []computer {
 	return all
 }
 
-// behavior is what becomes of a release that a computer fetched so long ago: "" nothing
-// yet, a version that it runs, or an event that it reports.
+// behavior returns the effect of a release that a computer fetched some time ago: the version
+// that it runs, an event that it reports, or "" for nothing yet.
 type behavior func(i int, waited time.Duration) string
 
 func header(c *computer) http.Header {
 	return http.Header{apitest.ClientHeader: {c.id}, "X-Forwarded-For": {c.address}}
 }
 
-// ask lets a computer ask one of the servers, and download what it is offered.
+// ask has a computer ask one of the servers, and download the release that it is offered.
 func (g *guarded) ask(server int, c *computer, now time.Duration) string {
 	g.t.Helper()
 	from := g.servers[server]
@@ -114,13 +114,13 @@ func (g *guarded) ask(server int, c *computer, now time.Duration) string {
 	return version
 }
 
-// turn is how much time passes between looks; an hour has turns of them.
+// turn is the time between two looks. An hour has turns looks.
 const (
 	turns = 6
 	turn  = time.Hour / turns
 )
 
-// live lets all computers live for some hours, or until done. Each asks hourly.
+// live simulates all computers for some hours, or until done. Each asks hourly.
 func (g *guarded) live(computers []computer, hours int, becomes behavior, done func() bool) {
 	g.t.Helper()
 	entries := len(g.log().Entries)
@@ -150,7 +150,7 @@ func (g *guarded) live(computers []computer, hours int, becomes behavior, done f
 	}
 }
 
-// look lets each server write what it saw, take steps and judge.
+// look has each server write its sightings, take steps and judge.
 func (g *guarded) look() {
 	g.t.Helper()
 	g.Clock.Move(turn)
@@ -176,8 +176,8 @@ func have(computers []computer) (n int) {
 	return n
 }
 
-// TestHaltsItself: a release that nobody can install is halted before 5 % have it, by one
-// entry of the log, and nobody is offered it any more.
+// TestHaltsItself: a release that nobody can install is halted before 5 % have it, by one entry
+// of the log. Nobody is offered it any more.
 func TestHaltsItself(t *testing.T) { testHaltsItself(t, apitest.Embedded(t)) }
 
 func testHaltsItself(t *testing.T, w *apitest.World) {
@@ -210,8 +210,8 @@ func testHaltsItself(t *testing.T, w *apitest.World) {
 	}
 }
 
-// TestNeverStarts: a release that does not start, and so reports nothing, stays at its
-// first step, also where there is no release to compare it with.
+// TestNeverStarts: a release that does not start, and so reports nothing, stays at its first
+// step, even if there is no previous release to compare it with.
 func TestNeverStarts(t *testing.T) { testNeverStarts(t, apitest.Embedded(t)) }
 
 func testNeverStarts(t *testing.T, w *apitest.World) {
@@ -225,8 +225,8 @@ func testNeverStarts(t *testing.T, w *apitest.World) {
 	}
 }
 
-// TestInstallsLate: a healthy release of an application that installs when it is quit,
-// within a day, goes through to everybody. Each step is an entry of the log.
+// TestInstallsLate: an application installs updates when it is quit, within a day. Its healthy
+// release reaches everybody. Each step is an entry of the log.
 func TestInstallsLate(t *testing.T) { testInstallsLate(t, apitest.Embedded(t)) }
 
 func testInstallsLate(t *testing.T, w *apitest.World) {
@@ -256,8 +256,8 @@ func testInstallsLate(t *testing.T, w *apitest.World) {
 	}
 }
 
-// TestStepsHeldToTypes: a server takes no step of a healthy rollout that latest.json would
-// break known clients with, says what leads out, and goes on once somebody did that.
+// TestStepsHeldToTypes: a server takes no step of a healthy rollout if known clients could then
+// not install the release from latest.json. It says what to do, and goes on once that is done.
 func TestStepsHeldToTypes(t *testing.T) {
 	var logged servertest.Log
 	w := apitest.Embedded(t)
@@ -289,7 +289,7 @@ func TestStepsHeldToTypes(t *testing.T) {
 }
 
 // TestFedChannelIsNotHalted: the guard of a site can't pause a channel whose log comes from
-// another store. It says so, and what to do.
+// another store. It logs that, and what to do.
 func TestFedChannelIsNotHalted(t *testing.T) {
 	var logged servertest.Log
 	w := apitest.Embedded(t)

@@ -12,8 +12,7 @@ import (
 	"tsmon/store/record"
 )
 
-// TestHistory: how clients moved from a version to the next, day by day, as the server
-// counted them.
+// TestHistory: the history has the server's counts of clients per version, day by day.
 func TestHistory(t *testing.T) { testHistory(t, apitest.Embedded(t)) }
 
 func testHistory(t *testing.T, w *apitest.World) {
@@ -90,7 +89,7 @@ func testHistory(t *testing.T, w *apitest.World) {
 	}
 }
 
-// TestHistoryOfMany: of many versions it has the newest and those that most clients have.
+// TestHistoryOfMany: of many versions the history has the newest and those with most clients.
 func TestHistoryOfMany(t *testing.T) {
 	w := apitest.Embedded(t)
 	r := apitest.RollOut(t, w)

@@ -9,8 +9,8 @@ import (
 	"tsmon/store/object"
 )
 
-// TestStewardLooksFirst: what somebody put into the store lies there until the server has looked
-// at the channels, and is written anew then.
+// TestStewardLooksFirst: the server replaces wrong objects in the store only after it has read the
+// channels.
 func TestStewardLooksFirst(t *testing.T) {
 	g := guard(t, apitest.Embedded(t))
 	key := g.channel + "/latest.json"

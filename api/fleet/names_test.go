@@ -7,7 +7,7 @@ import (
 	"tsmon/channels"
 )
 
-// TestNames: what a client sends becomes a name only if the log contains it.
+// TestNames: a version that a client sends is recorded under its name only if the log contains it.
 func TestNames(t *testing.T) {
 	platform := func(file string) channels.Bundle {
 		return channels.Bundle{Path: "releases/1.0.0/" + file, Signature: "c2ln"}

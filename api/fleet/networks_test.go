@@ -8,7 +8,7 @@ import (
 	"tsmon/store/record"
 )
 
-// crowdOf returns the crowd of so many networks that came to the same each.
+// crowdOf returns the crowd of a number of networks with the same outcomes.
 func crowdOf(networks int, each verdict.Sums) record.Crowd {
 	n := int64(networks)
 	c := record.Crowd{Networks: networks, Counts: record.Counts{
@@ -23,7 +23,7 @@ func crowdOf(networks int, each verdict.Sums) record.Crowd {
 	return c
 }
 
-// fleetOf returns the crowds of so many networks of each kind.
+// fleetOf returns the crowds of a fleet with a number of networks of each kind.
 func fleetOf(kinds ...kind) (all []record.Crowd) {
 	for _, k := range kinds {
 		all = append(all, crowdOf(k.networks, k.each))
@@ -36,8 +36,8 @@ type kind = struct {
 	each     verdict.Sums
 }
 
-// TestBounded: what a network counts for does not grow with the clients that it makes
-// up, and fleets of homes, offices and one address are counted as they are.
+// TestBounded: the weight of a network does not grow with the clients that it makes up. Fleets of
+// homes, of offices and of one address are counted exactly.
 func TestBounded(t *testing.T) {
 	home, office := verdict.Sums{Healthy: 1}, verdict.Sums{Healthy: 57, Failing: 3}
 	for name, c := range map[string]struct {
@@ -64,7 +64,7 @@ func TestBounded(t *testing.T) {
 	}
 }
 
-// TestBoundedSums: what is bounded is still sums that can be.
+// TestBoundedSums: sums remain consistent after they are bounded.
 func TestBoundedSums(t *testing.T) {
 	var all []record.Crowd
 	for i := range 500 {

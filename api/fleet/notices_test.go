@@ -8,7 +8,7 @@ import (
 	"tsmon/channels"
 )
 
-// TestNotices: each kind of move has a notice, which all servers make alike.
+// TestNotices: each kind of move has a notice, which is the same from every server.
 func TestNotices(t *testing.T) {
 	when := time.Date(2026, 3, 5, 15, 0, 0, 0, time.UTC)
 	rollout := &channels.Rollout{Version: "1.1.0", Steps: []int{5, 100}, Percent: 5, Since: when}

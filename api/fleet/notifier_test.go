@@ -16,7 +16,7 @@ import (
 	"tsmon/store/record/sqlite"
 )
 
-// tower are servers that share records, a log and a clock, and tell one webhook.
+// tower is a group of servers that share records, a log, a clock and a webhook.
 type tower struct {
 	t       *testing.T
 	hook    *hook
@@ -59,7 +59,7 @@ func (w *tower) server() *Notifier {
 	})
 }
 
-// round lets servers look once, after some time.
+// round has servers look once, after some time.
 func (w *tower) round(after time.Duration, servers ...*Notifier) []string {
 	w.now = w.now.Add(after)
 	for _, s := range servers {
@@ -68,7 +68,7 @@ func (w *tower) round(after time.Duration, servers ...*Notifier) []string {
 	return w.hook.ids()
 }
 
-// told demands that the webhook was told of these moves, in any order.
+// told checks that the webhook got exactly these moves, in any order.
 func (w *tower) told(what string, ids []string, sequences ...int) {
 	w.t.Helper()
 	var got []int
@@ -85,8 +85,8 @@ func (w *tower) told(what string, ids []string, sequences ...int) {
 	}
 }
 
-// TestNotifier: of servers that share records one tells of each move, and none of those
-// before there was a webhook. Moves while no server ran are told by the next.
+// TestNotifier: if servers share records, one of them sends each move. Moves from before the
+// webhook was configured are not sent. Moves while no server ran are sent by the next one.
 func TestNotifier(t *testing.T) {
 	w := newTower(t)
 	w.move(3)
@@ -103,8 +103,8 @@ func TestNotifier(t *testing.T) {
 	w.told("a late one", w.round(0, a))
 }
 
-// TestNotifierAgain: what the webhook does not take is sent again, with the same ID and
-// growing pauses, and given up after a week.
+// TestNotifierAgain: a message that the webhook refuses is sent again, with the same ID and
+// growing pauses, for a week.
 func TestNotifierAgain(t *testing.T) {
 	w := newTower(t, 500, 500, 500)
 	a := w.server()
@@ -136,8 +136,8 @@ func TestNotifierAgain(t *testing.T) {
 	}
 }
 
-// TestNotifierKilled: messages that a server had claimed when it was killed are sent by
-// another, also if the webhook had taken them.
+// TestNotifierKilled: if a server is killed after it has claimed messages, another server sends
+// them, even if the webhook already has them.
 func TestNotifierKilled(t *testing.T) {
 	w := newTower(t)
 	a, b := w.server(), w.server()
@@ -159,8 +159,8 @@ func TestNotifierKilled(t *testing.T) {
 	w.told("once", w.round(time.Hour, b))
 }
 
-// TestNotifierBounded: while the webhook takes nothing the outbox does not grow beyond
-// its bound, and no move is lost by that.
+// TestNotifierBounded: while the webhook is down the outbox stays within its bound, and no move
+// is lost.
 func TestNotifierBounded(t *testing.T) {
 	w := newTower(t)
 	taking := w.hook.URL
@@ -189,7 +189,7 @@ func TestNotifierBounded(t *testing.T) {
 	w.told("in the end", all, want...)
 }
 
-// TestNotifierAlarm: an alarm is told once, whichever servers raise it.
+// TestNotifierAlarm: an alarm is sent once, whichever servers raise it.
 func TestNotifierAlarm(t *testing.T) {
 	w := newTower(t)
 	a, b := w.server(), w.server()

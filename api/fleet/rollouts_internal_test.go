@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestLookDue: a guard looks when something was recorded since it last judged, and
-// else once a minute, in which other servers may have recorded something.
+// TestLookDue: a guard looks if something was recorded since it last judged, and otherwise once
+// a minute, because other servers may have recorded something.
 func TestLookDue(t *testing.T) {
 	at := time.Date(2026, 3, 5, 15, 0, 0, 0, time.UTC)
 	last := look{recorded: 7, at: at}
@@ -31,7 +31,7 @@ func TestLookDue(t *testing.T) {
 	}
 }
 
-// TestGuardPause holds the guard to its share of the records' time.
+// TestGuardPause: the guard uses no more than its share of the records' time.
 func TestGuardPause(t *testing.T) {
 	for took, want := range map[time.Duration]time.Duration{
 		0:                      guardInterval,

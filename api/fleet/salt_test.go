@@ -23,8 +23,8 @@ import (
 	"tsmon/store/record/sqlite"
 )
 
-// watch returns a server's sightings of a channel that shows 1.0.0, and a function by
-// which a client asks it. The test writes what was seen.
+// watch returns a server's sightings on a channel that shows 1.0.0, and a function that sends a
+// client's request. The test writes the sightings to the records.
 func watch(t *testing.T, w *apitest.World, channel string, clients int) (*fleet.Sightings, func(id, network string)) {
 	t.Helper()
 	log := apitest.Must[*channels.Log](t)(channels.Repository{Store: w.Objects}.Load(t.Context(), channel))
@@ -48,8 +48,7 @@ func publishOne(t *testing.T, w *apitest.World) (channel string) {
 	return channel
 }
 
-// ground returns made-up IDs whose digests begin with so many zero bits under a salt that
-// their maker guesses.
+// ground returns made-up IDs whose digests begin with a number of zero bits under a guessed salt.
 func ground(salt string, bits, count int) (ids []string) {
 	for i := 0; len(ids) < count; i++ {
 		id := fmt.Sprint("made up ", i)
@@ -61,8 +60,8 @@ func ground(salt string, bits, count int) (ids []string) {
 	return ids
 }
 
-// TestGround: who makes up clients for the sample without the salt makes it no smaller than
-// as many other clients would; with the salt they would leave less than a sixtieth of it.
+// TestGround: clients that are made up without knowing the salt shrink the sample no more than
+// as many real clients. With the salt they would leave less than a sixtieth of it.
 func TestGround(t *testing.T) {
 	const most, real, bits, networks = 200, 300, 8, 40
 	levelWith := func(t *testing.T, ids []string) record.Level {
@@ -99,8 +98,8 @@ func TestGround(t *testing.T) {
 	}
 }
 
-// TestSaltStays: a client is the same on all servers that share the records, and after a
-// restart; and no salt is known without the records.
+// TestSaltStays: a client has the same digest on all servers that share the records, and after
+// a restart. Without the records the salt is unknown.
 func TestSaltStays(t *testing.T) {
 	w := apitest.Embedded(t)
 	channel := publishOne(t, w)
@@ -117,8 +116,8 @@ func TestSaltStays(t *testing.T) {
 	}
 }
 
-// TestSaltReopened: the clients of a file of records are the same once it was closed and
-// opened again, and in the copy that a backup makes of it.
+// TestSaltReopened: clients keep their digests when a file of records is closed and opened
+// again, and in a backup of it.
 func TestSaltReopened(t *testing.T) {
 	w, folder := apitest.Embedded(t), t.TempDir()
 	channel, path := publishOne(t, w), filepath.Join(folder, "records.db")
@@ -160,7 +159,7 @@ func TestSaltReopened(t *testing.T) {
 	}
 }
 
-// awayRecords keep no secret while they are told so.
+// awayRecords are records that can fail to read and create secrets.
 type awayRecords struct {
 	record.Store
 	away *bool
@@ -173,8 +172,8 @@ func (a awayRecords) CreateSecret(ctx context.Context, name string, value []byte
 	return a.Store.CreateSecret(ctx, name, value)
 }
 
-// TestSaltAway: a server that never reached its records records nobody, says so, lets no
-// step be taken, and begins once they answer.
+// TestSaltAway: a server that has never reached its records records no clients, logs that, and
+// takes no step. It begins once the records answer.
 func TestSaltAway(t *testing.T) {
 	w := apitest.Embedded(t)
 	channel, away := publishOne(t, w), true

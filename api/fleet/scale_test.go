@@ -33,11 +33,11 @@ import (
 	"tsmon/store/servertest"
 )
 
-// BenchmarkFleet measures what clients of several numbers cost that ask the dynamic
-// address once each, as fast as it answers, after some of them asked before: requests a
-// second and their times through the whole handler; then memory, the bytes of the tables,
-// a pass of the guard, a report of the adoption and by how much that is wrong. With
-// TSMON_TEST_LONG also for 1 and 10 million. See SCALE.md.
+// BenchmarkFleet measures the cost of fleets of several sizes. Each client asks the dynamic
+// address once, as fast as it answers; some have asked before. It reports requests per second
+// and their times through the whole handler, memory, the size of the tables, the time of a pass
+// of the guard and of a report of adoption, and the error of that report. With TSMON_TEST_LONG
+// it also measures 1 and 10 million clients. See SCALE.md.
 func BenchmarkFleet(b *testing.B) {
 	sizes := []int{100_000}
 	if _, long := longtest.Chosen(b); long {
@@ -166,8 +166,8 @@ func benchmarkFleet(b *testing.B, w *apitest.World, clients int, tables func() i
 	}
 }
 
-// ask lets clients ask once each and returns a part of the times that it took, sorted, and
-// how many clients have each version.
+// ask has each client ask once. It returns a sorted sample of the times, and the number of
+// clients for each version.
 func ask(b *testing.B, handler http.Handler, clients int) ([]time.Duration, map[string]int) {
 	var mu sync.Mutex
 	var all []time.Duration
@@ -211,7 +211,7 @@ func ask(b *testing.B, handler http.Handler, clients int) ([]time.Duration, map[
 	return all, sent
 }
 
-// metricOf returns a number that the server shows.
+// metricOf returns the value of one of the server's metrics.
 func metricOf(b *testing.B, handler http.Handler, name string) (value float64) {
 	r := httptest.NewRequest(http.MethodGet, "/metrics", nil)
 	r.Header.Set("Authorization", "Bearer "+metricsKey)
@@ -225,7 +225,7 @@ func metricOf(b *testing.B, handler http.Handler, name string) (value float64) {
 	return apitest.Must[float64](b)(strconv.ParseFloat(text, 64))
 }
 
-// discard keeps the status of an answer alone.
+// discard is a response writer that keeps only the status.
 type discard struct {
 	header http.Header
 	status *int

@@ -15,7 +15,7 @@ import (
 	"tsmon/store/series"
 )
 
-// TestAdoption follows clients from their first question to what became of them.
+// TestAdoption follows clients from their first request to the outcome of their update.
 func TestAdoption(t *testing.T) { testAdoption(t, apitest.Embedded(t)) }
 
 func testAdoption(t *testing.T, w *apitest.World) {
@@ -92,8 +92,8 @@ func testAdoption(t *testing.T, w *apitest.World) {
 	}
 }
 
-// TestVersionsBefore: what clients have from before the log has a name, as far as
-// nobody makes up too many.
+// TestVersionsBefore: versions from before the log are recorded under their names, up to a bound
+// that stops made-up ones.
 func TestVersionsBefore(t *testing.T) {
 	r := apitest.RollOut(t, apitest.Embedded(t))
 	r.Check("first", "v0.0.1")
@@ -110,7 +110,7 @@ func TestVersionsBefore(t *testing.T) {
 	}
 }
 
-// deafRecords take no sightings while they are told so.
+// deafRecords are records that can refuse sightings.
 type deafRecords struct {
 	record.Store
 	deaf chan bool // holds one while they are
@@ -126,7 +126,7 @@ func (d deafRecords) Sight(ctx context.Context, s record.Sightings) error {
 	}
 }
 
-// TestSightingsKept: what the records don't take is written when they do again.
+// TestSightingsKept: sightings that the records refuse are written once they accept them again.
 func TestSightingsKept(t *testing.T) {
 	w := apitest.Embedded(t)
 	records := deafRecords{w.Records, make(chan bool, 1)}

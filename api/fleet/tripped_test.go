@@ -31,7 +31,7 @@ func (j judged) opinion() *fleet.Opinion {
 	return apitest.Must[*fleet.Opinion](j.t)(j.Judge(j.t.Context(), j.Channel, j.Heads.Channels()[j.Channel]))
 }
 
-// wait waits until so many clients count, and returns the opinion.
+// wait waits until a number of clients are counted, and returns the guard's opinion.
 func (j judged) wait(healthy, failing, waiting int64) (o *fleet.Opinion) {
 	j.t.Helper()
 	defer func() {
@@ -46,8 +46,8 @@ func (j judged) wait(healthy, failing, waiting int64) (o *fleet.Opinion) {
 	return o
 }
 
-// TestTripped: the guard judges by the clients that tried the release since somebody
-// last let it out.
+// TestTripped: the guard judges by the clients that tried the release since it was last started
+// or resumed.
 func TestTripped(t *testing.T) {
 	w := apitest.Embedded(t)
 	j := judge(t, w, fleet.Guard{Failures: 20, Networks: 1})
@@ -109,8 +109,8 @@ func TestTripped(t *testing.T) {
 	}
 }
 
-// TestTrippedByFew: clients that come back without the release again and again fail
-// nothing, and hold the next step while most of the others are not known to run it.
+// TestTrippedByFew: clients that keep asking without running the release don't count as failed.
+// They hold the next step while most other clients are not known to run it.
 func TestTrippedByFew(t *testing.T) {
 	w := apitest.Embedded(t)
 	j := judge(t, w, fleet.Guard{Failures: 20, Networks: 1})
@@ -136,9 +136,9 @@ func TestTrippedByFew(t *testing.T) {
 	}
 }
 
-// TestCompared: what a release came to stays with its channel, and the next one is
-// compared with it: one that is far worse is halted below the limit, and one that
-// reports nothing by how many clients wait.
+// TestCompared: the result of a release is kept, and the next release is compared with it. One
+// that is far worse is halted below the limit. One that reports nothing is halted because of the
+// number of waiting clients.
 func TestCompared(t *testing.T) {
 	w := apitest.Embedded(t)
 	j := judge(t, w, fleet.Guard{Failures: 50, Networks: 1})

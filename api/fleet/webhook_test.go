@@ -20,7 +20,7 @@ type hook struct {
 	taken    chan taken
 }
 
-// taken is a request that a webhook got.
+// taken is a request to a webhook.
 type taken struct {
 	http.Header
 	body string
@@ -47,7 +47,7 @@ func newHook(t *testing.T, statuses ...int) *hook {
 	return h
 }
 
-// ids returns the events that the webhook was told of since the last call.
+// ids returns the events that the webhook got since the last call.
 func (h *hook) ids() (all []string) {
 	for {
 		select {
@@ -59,7 +59,7 @@ func (h *hook) ids() (all []string) {
 	}
 }
 
-// TestSign: the signature is the one of the example of Standard Webhooks.
+// TestSign: the signature is that of the example in Standard Webhooks.
 func TestSign(t *testing.T) {
 	const id, seconds, body = "msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330", `{"test": 2432232314}`
 	const want = "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
@@ -92,7 +92,7 @@ func TestPost(t *testing.T) {
 	}
 }
 
-// TestPostDown: the address is a secret, also where nothing answers.
+// TestPostDown: errors don't contain the address, which is a secret, even if nothing answers.
 func TestPostDown(t *testing.T) {
 	h := newHook(t)
 	h.Close()

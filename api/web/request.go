@@ -2,13 +2,16 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"mime"
 	"net/http"
+	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -126,10 +129,10 @@ func JSONProblem(err error) string {
 	default:
 		want = "an object"
 	}
-	if kind.Field == "" {
-		return fmt.Sprintf("it has to be %s, not %s", want, kind.Value)
-	}
-	return fmt.Sprintf("%s has to be %s, not %s", kind.Field, want, kind.Value)
+	path := slices.DeleteFunc(strings.Split(kind.Field, "."), func(name string) bool {
+		return name == "" || unicode.IsUpper(rune(name[0])) // an embedded struct, which the request knows nothing of
+	})
+	return fmt.Sprintf("%s has to be %s, not %s", cmp.Or(strings.Join(path, "."), "it"), want, kind.Value)
 }
 
 // AtMost refuses arrays of more than MaxItems items.

@@ -42,9 +42,9 @@ func listings(guide string) map[string]string {
 	return files
 }
 
-// TestApplication holds the guide's application to the truth: its configuration is one that
-// tsmon finds nothing to mend in, its Rust is what TestPlugin builds and runs, and the
-// server takes what it reports. What is in JavaScript runs in TestApplication of api/console.
+// TestApplication checks the guide's application. tsmon finds nothing wrong with its
+// configuration, its Rust files are those that TestPlugin builds and runs, and the server accepts
+// its reports. Its JavaScript runs in TestApplication of api/console.
 func TestApplication(t *testing.T) {
 	files := listings(read(t, applicationGuide))
 	folder := t.TempDir()

@@ -14,8 +14,8 @@ var (
 	namedScript = regexp.MustCompile("`script/([a-z-]+)`")
 )
 
-// TestAttacksPage: each claim of the page about attacks names the tests that hold it, or says
-// to whom it is left, and what it names exists.
+// TestAttacksPage: each claim of the page about attacks names existing tests that prove it, or
+// says who else is responsible.
 func TestAttacksPage(t *testing.T) {
 	page, err := os.ReadFile("../../release/ATTACKS.md")
 	if err != nil {

@@ -41,9 +41,9 @@ func (a accounts) as(name string) credentials.Value {
 	return value
 }
 
-// TestBucketAccounts: with the policies of the guide a CI job stages, publishes and rolls back,
-// a server takes a step and pauses, a reader verifies, and none of them can do more. What the job's
-// account overwrites in the log is put back from the versions of the bucket.
+// TestBucketAccounts: with the policies of the guide a CI job can stage, publish and roll back, a
+// server can take a step and pause, and a reader can verify. None of them can do more. If the
+// job's account overwrites an entry of the log, it is restored from the versions of the bucket.
 func TestBucketAccounts(t *testing.T) {
 	t.Parallel()
 	server := servertest.StartMinIO(t)

@@ -12,9 +12,9 @@ import (
 	"tsmon/store/servertest"
 )
 
-// TestBucketPolicy: where clients may not read the bucket, publish moves no channel, and it
-// and doctor say what they have to; the policy in the guide lets them read that, and nothing
-// else, and the same command then publishes.
+// TestBucketPolicy: if clients may not read the bucket, publish moves no channel, and publish and
+// doctor say which folders clients must be able to read. With the policy in the guide clients can
+// read these and nothing else, and the same command publishes.
 func TestBucketPolicy(t *testing.T) {
 	t.Parallel()
 	minio := servertest.StartMinIO(t)
@@ -74,9 +74,9 @@ func TestBucketPolicy(t *testing.T) {
 	}
 }
 
-// TestBucketHalfPublic: where clients may read releases and not the channel, publish moves
-// nothing, before the first release and later; of a channel that moves along it warns. What
-// these say, and what update check says of the bucket, leads out.
+// TestBucketHalfPublic: if clients may read releases but not the channel, publish moves nothing,
+// before the first release and later. For a channel that follows it warns. Following these
+// messages, and that of update check, fixes the bucket.
 func TestBucketHalfPublic(t *testing.T) {
 	t.Parallel()
 	minio := servertest.StartMinIO(t)

@@ -14,10 +14,10 @@ import (
 	"tsmon/store/servertest"
 )
 
-// TestBucketVersions: doctor says whether a bucket keeps what somebody overwrites in the log:
-// without versions, with versions, with versions that leave the log out, with object lock, and
-// where the credentials may not ask. In a bucket with object lock a channel is moved as
-// elsewhere, nobody removes the rightful bytes of an entry, and they are put back.
+// TestBucketVersions: doctor says whether a bucket keeps overwritten entries of the log. The cases
+// are no versions, versions, versions without the log, object lock, and credentials that may not
+// ask. In a bucket with object lock a channel is moved as usual, nobody can remove the original
+// bytes of an entry, and they are restored.
 func TestBucketVersions(t *testing.T) {
 	t.Parallel()
 	server := servertest.StartMinIO(t)

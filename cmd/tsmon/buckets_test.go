@@ -8,8 +8,8 @@ import (
 	"tsmon/store/servertest"
 )
 
-// TestBuckets has a tenant on InfluxDB 2.x: with a wrong token and a wrong organisation,
-// with what the hints ask for, and with a retention.
+// TestBuckets runs a tenant on InfluxDB 2.x, first with a wrong token and a wrong organisation,
+// then as the hints say, and then with a retention.
 func TestBuckets(t *testing.T) {
 	server := servertest.StartInfluxDB2(t)
 	data := t.TempDir()

@@ -49,8 +49,8 @@ func TestFoldersNamed(t *testing.T) {
 	}
 }
 
-// TestPublishWalk checks that a publish is read in twelve files: each declares the functions
-// that the walk names, and a file before it calls the first of them.
+// TestPublishWalk checks the list of at most twelve files of a publish. Each file must declare the
+// functions that the list names, and an earlier file must call the first of them.
 func TestPublishWalk(t *testing.T) {
 	steps := regexp.MustCompile("(?m)^\\d+\\. `([^`]+\\.go)`: (.*)$").FindAllStringSubmatch(section(t, "How a publish runs"), -1)
 	if len(steps) < 8 || len(steps) > 12 {

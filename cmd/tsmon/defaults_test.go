@@ -56,7 +56,7 @@ func TestExitCodesInDocuments(t *testing.T) {
 	}
 }
 
-// TestDefaultsInDocuments: what help and documents say of a default is the default.
+// TestDefaultsInDocuments: help and documents state the actual defaults.
 func TestDefaultsInDocuments(t *testing.T) {
 	description, err := os.ReadFile("../../api/openapi.yaml")
 	if err != nil {
@@ -89,9 +89,9 @@ func TestDefaultsInDocuments(t *testing.T) {
 	}
 }
 
-// TestQuestionsEndFirst: a client's question, of which series have twice the usual time, and
-// a query of the cache end before a request to the time-series database does. Only then is it
-// known that the server of that was slow, and not away.
+// TestQuestionsEndFirst: the deadlines of a client's request (twice as long for series) and of a
+// query of the cache are shorter than that of a request to the time-series database. Otherwise a
+// slow database would seem to be unreachable.
 func TestQuestionsEndFirst(t *testing.T) {
 	for what, limit := range map[string]time.Duration{"series": 2 * web.Deadline, "a query of the cache": series.NewCached(nil).Timeout} {
 		if influx.RequestTime <= limit {

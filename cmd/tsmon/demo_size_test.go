@@ -9,8 +9,8 @@ import (
 	_ "modernc.org/sqlite" // the driver
 )
 
-// TestDemoIsSmall: a value of the demo's history takes two bytes of the file at most, with
-// rollups and with what is not packed yet.
+// TestDemoIsSmall: a value of the demo's history takes at most two bytes of the file, including
+// rollups and values that are not packed yet.
 func TestDemoIsSmall(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")

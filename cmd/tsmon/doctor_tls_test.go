@@ -21,7 +21,7 @@ import (
 	"time"
 )
 
-// authority issues certificates. Processes trust it that find its file in SSL_CERT_FILE.
+// authority issues certificates. Processes with its file in SSL_CERT_FILE trust it.
 type authority struct {
 	t    *testing.T
 	key  *ecdsa.PrivateKey
@@ -48,7 +48,7 @@ func newAuthority(t *testing.T) *authority {
 	return a
 }
 
-// issue returns a certificate of an address that is valid for that long from now on.
+// issue returns a certificate for an address, valid from now on for a duration.
 func (a *authority) issue(address string, life time.Duration) *tls.Certificate {
 	a.t.Helper()
 	template := &x509.Certificate{SerialNumber: big.NewInt(2), IPAddresses: []net.IP{net.ParseIP(address)}, NotBefore: time.Now().Add(-48 * time.Hour), NotAfter: time.Now().Add(life)}
@@ -59,8 +59,7 @@ func (a *authority) issue(address string, life time.Duration) *tls.Certificate {
 	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: a.key}
 }
 
-// TestDoctorCertificates: each fault of the public address's certificate is mended as
-// doctor says.
+// TestDoctorCertificates: following doctor fixes each fault of the public address's certificate.
 func TestDoctorCertificates(t *testing.T) {
 	known, unknown := newAuthority(t), newAuthority(t)
 	sound := known.issue("127.0.0.1", 90*24*time.Hour)

@@ -12,9 +12,8 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// TestElsewhere type-checks every package and its tests as they are on systems where no
-// tests run. Of what they import it reads the declarations alone, which takes a tenth of
-// the time of a build.
+// TestElsewhere type-checks every package and its tests for systems on which no tests run. It reads
+// only the declarations of imported packages, which takes a tenth of the time of a build.
 func TestElsewhere(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

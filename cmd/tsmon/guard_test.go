@@ -17,8 +17,8 @@ import (
 	"tsmon/store/record/sqlite"
 )
 
-// TestChannelGuard: where the records are, a step waits for what is known of the one
-// before, and the guard says what it thinks; elsewhere time alone decides.
+// TestChannelGuard: on a machine with the records, a step waits for the outcomes of the previous
+// one, and the guard prints its judgment. On other machines only time decides.
 func TestChannelGuard(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, filepath.Join(t.TempDir(), "store"), nil)
@@ -146,8 +146,8 @@ func TestChannelGuard(t *testing.T) {
 	}
 }
 
-// testSharedRecords: a project without a name reads the records that all such projects
-// share, and says so where they make its step wait; one with a name has its own.
+// testSharedRecords: a project without a name shares its records with all such projects, and says
+// so if they make its step wait. A project with a name has its own records.
 func testSharedRecords(t *testing.T, k *kit, data string) {
 	t.Helper()
 	home, settings := t.TempDir(), filepath.Join(t.TempDir(), "tsmon.yaml")

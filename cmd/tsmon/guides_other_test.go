@@ -11,13 +11,13 @@ import (
 	"testing"
 )
 
-// programs are those that guides have people type.
+// programs are the programs in the commands of guides.
 var programs = []string{"tsmon", "make", "go", "curl", "systemctl", "docker", "skopeo", "minisign", "mc", "ssh-keygen", "openssl", "for"}
 
-// TestOtherCommands: what guides have people type of other programs is run by a script as it
-// stands there. What a script can't run is checked otherwise: targets, folders and tests of
-// this project exist, and what is said to systemctl, skopeo and docker fits the unit and the
-// image, with which tests of the packages run it.
+// TestOtherCommands: commands of other programs in guides are run by a script exactly as written.
+// Commands that a script can't run are checked in other ways. Targets, folders and tests of this
+// project must exist. Commands of systemctl, skopeo and docker must fit the unit and the image;
+// the tests of the packages run them.
 func TestOtherCommands(t *testing.T) {
 	t.Parallel()
 	c, typed := newCommandCheck(t), typedLines(t)
@@ -124,7 +124,7 @@ func (c *commandCheck) golang(words []string) string {
 	return ""
 }
 
-// systemctl looks whether the unit can do what it is told to.
+// systemctl checks that the unit supports the command.
 func (c *commandCheck) systemctl(words []string) string {
 	needs := map[string]string{"enable": "\n[Install]", "reload": "\nExecReload=", "restart": "\nExecStart=", "edit": "\n[Service]"}[words[0]]
 	if needs == "" || !strings.Contains(c.unit, needs) || words[len(words)-1] != "tsmon" {
@@ -135,8 +135,8 @@ func (c *commandCheck) systemctl(words []string) string {
 
 const imageName = "registry.example.com/tsmon:0.1.0"
 
-// docker looks whether the image has the folder, the port and the user that it is run with;
-// that it runs on a read-only file system is a test of the packages.
+// docker checks that the image has the folder, the port and the user of the command. The tests of
+// the packages check that it runs on a read-only file system.
 func (c *commandCheck) docker(words []string) string {
 	for flag, said := range map[string]string{"-v": `dataFolder = "` + after(words, "-v", "tsmon:"), "-p": "TSMON_LISTEN=0.0.0.0:" + after(words, "-p", "8080:")} {
 		if !strings.Contains(c.image, said) {

@@ -17,9 +17,9 @@ import (
 	"tsmon/cmd/tsmon/cli"
 )
 
-// TestGuides: every line of a guide that begins with the program is run by a script, as it
-// stands in the guide; and every command that its text names is one of the program's, with
-// flags and arguments that it takes, and is run by a test with each of these flags.
+// TestGuides: every line of a guide that begins with tsmon is run by a script exactly as written.
+// Every command in a guide's text exists with these flags and arguments, and a test runs it with
+// each of the flags.
 func TestGuides(t *testing.T) {
 	run, typed := tested(t), typedLines(t)
 	lines := 0
@@ -69,7 +69,7 @@ func typedLines(t *testing.T) map[string]bool {
 	return found
 }
 
-// scriptTyped runs a line that a guide has.
+// scriptTyped runs a line of a guide.
 func scriptTyped(ts *testscript.TestScript, args []string) {
 	line, known := args[0], false
 	guides, err := guides()
@@ -134,11 +134,10 @@ func read(t *testing.T, name string) string {
 	return string(data)
 }
 
-// comment is a remark behind a command.
+// comment matches a remark after a command.
 var comment = regexp.MustCompile(`\s+#\s.*$`)
 
-// linesOf returns the commands in a guide's blocks of code, without the remarks behind
-// them. Loops are one line.
+// linesOf returns the commands in a guide's blocks of code, without remarks. A loop is one line.
 func linesOf(guide string) (lines []string) {
 	fence, blank, loop := "", true, ""
 	guide = regexp.MustCompile(`\\\n +`).ReplaceAllString(guide, "")
@@ -267,8 +266,8 @@ func split(line string) (words []string, err error) {
 	return words, nil
 }
 
-// tested reports whether a command is run with a flag by a script, or is in the source of
-// a test in quotes; an empty flag is the command alone.
+// tested returns a function that reports whether a script runs a command with a flag, or the source
+// of a test has both in quotes. An empty flag stands for the command alone.
 func tested(t *testing.T) func(path, flag string) bool {
 	t.Helper()
 	known, root, long := map[string]bool{}, rootCommand(cli.New()), regexp.MustCompile(` --([a-z0-9-]+)`)

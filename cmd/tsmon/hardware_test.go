@@ -132,8 +132,8 @@ func (k *hardware) Sign(key ssh.PublicKey, data []byte) (*ssh.Signature, error) 
 	return &ssh.Signature{Format: k.public.Type(), Blob: k.sign(signed), Rest: ssh.Marshal(said)}, nil
 }
 
-// TestTokenAndCI: stable moves with the signatures of a CI job and of a person whose key is
-// in a hardware token, and with no fewer. The person is replaced.
+// TestTokenAndCI: stable moves only with two signatures, of a CI job and of a person with a hardware
+// token. Then another person replaces the first.
 func TestTokenAndCI(t *testing.T) {
 	keygen, err := exec.LookPath("ssh-keygen")
 	if err != nil {
@@ -255,7 +255,7 @@ func TestTokenAndCI(t *testing.T) {
 	})
 }
 
-// TestECDSAToken: the key of a hardware token may be one of ecdsa, and must be touched, too.
+// TestECDSAToken: the key of a hardware token may be an ECDSA key, which must be touched too.
 func TestECDSAToken(t *testing.T) {
 	k := newKit(t, filepath.Join(t.TempDir(), "store"), nil)
 	ann, socket := newECDSAToken(t)

@@ -27,7 +27,7 @@ import (
 	"tsmon/store/servertest"
 )
 
-// The load of BenchmarkHeavy, and what it may come to.
+// The load of BenchmarkHeavy, and its bounds.
 const (
 	heavyRequests  = 20
 	heavyVariables = 180 // for 90 days at an hour: nearly as many points as a request may have
@@ -37,16 +37,15 @@ const (
 	heavyMemory    = 400 // MB
 )
 
-// BenchmarkHeavy sends twenty heavy questions at once to a server that fifty dashboards
-// of fifty variables poll, on five million values, once an iteration:
+// BenchmarkHeavy sends twenty heavy requests at once to a server with five million values, which
+// fifty dashboards of fifty variables poll. It does that once per iteration:
 //
 //	go test -run '^$' -bench Heavy -benchtime 3x ./cmd/tsmon
 //
-// It reports how many were answered and refused as busy, the slowest of them, the
-// latency of dashboards beside them and before, the server's largest memory, and its
-// processor time by answer, which does not depend on what else the machine does. Any
-// other answer, one that takes longer than twenty seconds to begin, and memory above
-// 400 MB fail it.
+// It reports how many requests were answered or refused as busy, the slowest response, the latency
+// of dashboards before and meanwhile, the server's peak memory, and its processor time per response,
+// which other load does not affect. It fails on any other response, one that takes longer than
+// twenty seconds to begin, and memory above 400 MB.
 func BenchmarkHeavy(b *testing.B) {
 	b.Run("sqlite", func(b *testing.B) { benchmarkHeavy(b, nil) })
 	b.Run("influxdb 1.8", func(b *testing.B) {
@@ -112,8 +111,7 @@ func benchmarkHeavy(b *testing.B, server interface{ Settle(database string) }, e
 	}
 }
 
-// fillHeavy makes a tenant with a user and the values of seriestest.Quarter, the last of
-// which are of now.
+// fillHeavy creates a tenant with a user and the values of seriestest.Quarter, up to now.
 func fillHeavy(b *testing.B, env []string) (serving.DemoFile, time.Time) {
 	b.Helper()
 	login := serving.DemoFile{Login: console.Login{Email: "ana@example.com", Schema: "acueducto", TsName: "ts_acueducto"}}
@@ -153,7 +151,7 @@ func fillHeavy(b *testing.B, env []string) (serving.DemoFile, time.Time) {
 	return login, now
 }
 
-// poll polls as a dashboard does, each of other variables and at other moments.
+// poll polls like a dashboard. Each dashboard has other variables and polls at other times.
 func (l *heavyLoad) poll(ctx context.Context, dashboard int, took *latencies) {
 	var items []any
 	for i := range 50 {
@@ -264,7 +262,7 @@ func pointsOf(text []byte) int {
 	return bytes.Count(plain, []byte(`"ts":`))
 }
 
-// latencies are collected by several goroutines.
+// latencies collects durations from several goroutines.
 type latencies struct {
 	mu  sync.Mutex
 	all []time.Duration

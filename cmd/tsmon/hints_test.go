@@ -47,8 +47,8 @@ func TestHints(t *testing.T) {
 	t.Logf("%d hints", len(hints))
 }
 
-// TestFindingsHaveMends: no finding of the doctor that is not ok is without a mend, which
-// TestHints wants followed.
+// TestFindingsHaveMends: every finding of the doctor that is not ok has a mend. TestHints checks that
+// a test follows it.
 func TestFindingsHaveMends(t *testing.T) {
 	files := token.NewFileSet()
 	found := 0
@@ -149,15 +149,14 @@ type hint struct {
 
 func (h hint) String() string { return h.folder + ": " + strings.Join(h.parts, "…") }
 
-// has reports whether a mark is the hint, or a part of it that is long enough to be of
-// no other.
+// has reports whether a mark is the hint, or a part of it that is long enough to be unique.
 func (h hint) has(mark string) bool {
 	text := strings.Join(h.parts, "…")
 	return strings.TrimSpace(text) == mark || len(mark) >= 20 && strings.Contains(text, mark)
 }
 
-// makers are the functions that take a hint: which argument it is, and the folder whose
-// packages mean that by the name.
+// makers are the functions that take a hint, with the number of its argument and the folder whose
+// packages use that name.
 var makers = map[string]struct {
 	at     int
 	folder string

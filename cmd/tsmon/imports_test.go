@@ -99,8 +99,8 @@ func room(pkg string) string {
 	return longest
 }
 
-// isAdapter reports whether a package adapts a contract of store to a technology. The
-// suites do not, nor does what the SQL adapters of records share.
+// isAdapter reports whether a package adapts a contract of store to a technology. The suites are no
+// adapters, and neither is the code that the SQL adapters share.
 func isAdapter(pkg string) bool {
 	parts := strings.Split(pkg, "/")
 	return parts[0] == "store" && len(parts) > 2 && !strings.HasSuffix(parts[2], "test") && pkg != "store/record/sqlstore"

@@ -9,8 +9,8 @@ import (
 	"tsmon/signing"
 )
 
-// TestSignedKilledAnywhere kills repair and plan approve of what a thief destroyed, and import
-// and mirror of moves that two operators have signed, as TestKilledAnywhere does.
+// TestSignedKilledAnywhere is TestKilledAnywhere for moves that two operators sign. It kills repair
+// and plan approve after a thief destroyed objects, and import and mirror.
 func TestSignedKilledAnywhere(t *testing.T) {
 	killEach(t, 71, 199, []killStory{
 		{"approve a repair", func(t *testing.T, k *kit, v1, v2 string) { k.damaged(t, v1, v2) },
@@ -28,9 +28,8 @@ func TestSignedKilledAnywhere(t *testing.T) {
 	})
 }
 
-// operators configures two operators of stable who must both sign, ann and bob, whose keys
-// are in a folder, or are made there. by has the environment be that of one of them, and bob
-// is what he signs with.
+// operators configures two operators of stable, ann and bob, who must both sign. Their keys are read
+// from a folder, or are created there. by switches the environment to one of them. bob is his signer.
 func (k *kit) operators(t *testing.T, folder string) (by func(who string), bob signing.SSHSigner) {
 	t.Helper()
 	if err := os.MkdirAll(folder, 0o700); err != nil {
@@ -58,7 +57,7 @@ func (k *kit) operators(t *testing.T, folder string) (by func(who string), bob s
 	return func(who string) { k.env = append(k.env, "TSMON_OPERATOR_KEY="+filepath.Join(folder, who)) }, bob
 }
 
-// out has both operators publish a version.
+// out publishes a version with the signatures of both operators.
 func (k *kit) out(t *testing.T, by func(who string), version, folder string) {
 	t.Helper()
 	by("ann")
@@ -68,7 +67,7 @@ func (k *kit) out(t *testing.T, by func(who string), version, folder string) {
 }
 
 // approvals configures two operators who must both sign, publishes 1.0.0, and leaves a plan
-// of 1.1.0 that ann has signed. The environment and what is returned are bob's.
+// of 1.1.0 that ann has signed. The environment and the returned signer are bob's.
 func (k *kit) approvals(t *testing.T, v1, v2 string) (bob signing.SSHSigner) {
 	t.Helper()
 	by, bob := k.operators(t, t.TempDir())
@@ -79,8 +78,8 @@ func (k *kit) approvals(t *testing.T, v1, v2 string) (bob signing.SSHSigner) {
 	return bob
 }
 
-// damaged has two operators publish 1.0.0 and 1.1.0, then a thief destroy an entry and a
-// bundle, and ann leave a plan that says so. The environment is bob's.
+// damaged publishes 1.0.0 and 1.1.0 with two operators. Then a thief destroys an entry and a bundle,
+// and ann leaves a plan that declares them lost. The environment is bob's.
 func (k *kit) damaged(t *testing.T, v1, v2 string) {
 	t.Helper()
 	by, _ := k.operators(t, t.TempDir())
@@ -96,7 +95,7 @@ func (k *kit) damaged(t *testing.T, v1, v2 string) {
 	by("bob")
 }
 
-// feedSigned is feed of moves that two operators have signed, whom the site knows.
+// feedSigned is feed with moves that two operators have signed. The site knows both.
 func (k *kit) feedSigned(t *testing.T, v1, v2 string) {
 	t.Helper()
 	k.operators(t, v1+".keys")

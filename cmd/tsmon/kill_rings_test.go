@@ -29,7 +29,7 @@ type ringStory struct {
 	ends   int // rings that show 1.1.0 in the end
 }
 
-// ringStories are told with a clock that is ahead by later when the command runs.
+// ringStories run their commands with a clock that is ahead by later.
 func ringStories() []ringStory {
 	steps := []string{"--steps", "5,25,100", "--every", "6h"}
 	first := func(t *testing.T, k *kit, v1, _ string) { k.must(t, "release", "publish", "--version", "1.0.0", v1) }
@@ -79,9 +79,8 @@ func ringStories() []ringStory {
 	}
 }
 
-// TestRingsKilled kills the process of commands on a channel that keeps rings at a few
-// storage operations, in the shares of a long run at one in 97. TestRingsKilledAnywhere has
-// the others.
+// TestRingsKilled kills commands on a channel with rings at a few storage operations, and in a long
+// run at one in 97. TestRingsKilledAnywhere has the others.
 func TestRingsKilled(t *testing.T) {
 	first, stride := 0, 601
 	if share, long := longtest.Chosen(t); long {
@@ -107,9 +106,8 @@ func TestRingsKilled(t *testing.T) {
 	})
 }
 
-// TestRingsKilledAnywhere ends the same commands at many storage operations, inside this
-// process: in the shares of a long run at every one on a directory, and at every seventh on
-// MinIO.
+// TestRingsKilledAnywhere ends the same commands at many storage operations, inside this process. In
+// a long run it does so at every operation on a directory, and at every seventh on MinIO.
 func TestRingsKilledAnywhere(t *testing.T) {
 	storages(t, func(t *testing.T, fresh func(t *testing.T) *kit) {
 		share, long := longtest.Chosen(t)
@@ -208,12 +206,12 @@ func (k *kit) ringed(t *testing.T) {
 	k.configure(t, "  stable: {rings: true}\n  beta: {follows: stable, prerelease: true}\n")
 }
 
-// later is how far ahead the clock is of commands that take a step.
+// later is how far the clock is ahead for commands that take a step.
 const later = 48 * time.Hour
 
-// killRings has a command killed and runs it again. Every ring must show a whole manifest,
-// old or new, the second run must complete the work, and the channel must verify. killed
-// returns what the command said, its exit code, and whether it came to its end.
+// killRings kills a command and runs it again. Every ring must show a whole manifest, old or new. The
+// second run must complete the work, and the channel must verify. killed returns the command's
+// output, its exit code, and whether it finished.
 func (k *kit) killRings(t *testing.T, story ringStory, args []string, killed func(args []string) (stderr string, code int, finished bool)) bool {
 	before := k.ringVersions(t)
 	if args[1] == "prune" {

@@ -27,11 +27,10 @@ type killStory struct {
 	after func(t *testing.T, k *kit, v2, v3 string)
 }
 
-// TestKilledAnywhere kills publish, promote, rollback, stage, discard, prune, repair, import, mirror,
-// plan approve and plan apply at a storage operation out of many, or in the shares of a long run at every one:
-// before it, in the middle of an upload, and after it. Every time each channel must show
-// a whole manifest, old or new, that clients can follow, and the same command again must
-// complete the work.
+// TestKilledAnywhere kills publish, promote, rollback, stage, discard, prune, repair, import,
+// mirror, plan approve and plan apply at some storage operations, and in a long run at every one:
+// before it, in the middle of an upload, and after it. Each time every channel must show a whole
+// manifest, old or new, that clients can follow, and the same command again must complete the work.
 func TestKilledAnywhere(t *testing.T) {
 	killEach(t, 23, 61, []killStory{
 		{"first publish", func(*testing.T, *kit, string, string) {},
@@ -201,10 +200,10 @@ func (k *kit) feed(t *testing.T, v1, v2 string) {
 	hq.must(t, "release", "export", "stable", "beta", "--since", "stable=1,beta=1", "--output", v2+".tar.zst")
 }
 
-// theOnlyPlan stands in a story for the hash of the plan that waits.
+// theOnlyPlan stands for the hash of the waiting plan in a story.
 const theOnlyPlan = "HASH"
 
-// onlyPlan returns the hash of the one plan of stable that waits.
+// onlyPlan returns the hash of the only waiting plan of stable.
 func (k *kit) onlyPlan(t *testing.T) string {
 	t.Helper()
 	w, err := k.publisher(t).Plans().Find(t.Context(), "stable", "")
@@ -250,7 +249,7 @@ func killAt(t *testing.T, k *kit, moment int, ends string, args []string) (finis
 	return code == 0
 }
 
-// whole wants every channel sound, but for manifests and lists that may be behind its log.
+// whole checks that every channel is sound, except that manifests and lists may be behind its log.
 func (k *kit) whole(t *testing.T, p *release.Publisher) {
 	t.Helper()
 	for _, channel := range []string{"stable", "beta"} {

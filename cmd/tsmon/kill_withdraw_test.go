@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestWithdrawKilled ends `plan withdraw` at every storage operation: the channel stays as it
-// was, nobody is hindered, and the same command again removes what is left.
+// TestWithdrawKilled ends `plan withdraw` at every storage operation. The channel stays as it was,
+// other commands work, and the same command again removes the rest.
 func TestWithdrawKilled(t *testing.T) {
 	storages(t, func(t *testing.T, fresh func(t *testing.T) *kit) {
 		v1, v2 := bundles(t, "1.0.0", 100), bundles(t, "1.1.0", 100)
@@ -54,7 +54,7 @@ func TestWithdrawKilled(t *testing.T) {
 	})
 }
 
-// plansLeft lists what lies among the plans of stable.
+// plansLeft lists the objects in the folder of plans of stable.
 func plansLeft(t *testing.T, k *kit) string {
 	t.Helper()
 	var keys []string

@@ -18,8 +18,8 @@ import (
 	"tsmon/store/object"
 )
 
-// killedMain is tsmon, in a world that may be ahead by LATER, on a store that kills the
-// process at the moment with the number TSMON_TEST_KILL.
+// killedMain is tsmon on a store that kills the process at the moment numbered TSMON_TEST_KILL. Its
+// clocks are ahead by LATER.
 func killedMain() {
 	at, err := strconv.ParseInt(os.Getenv("TSMON_TEST_KILL"), 10, 64)
 	if err != nil {
@@ -41,10 +41,9 @@ func killedMain() {
 	os.Exit(app.Run(ctx, rootCommand(app), os.Args[1:]))
 }
 
-// dies runs a command in this process, with a clock that is ahead, on a store that does
-// nothing any more from a moment on: what it then holds is what a killed process leaves,
-// in a hundredth of the time. What the command says on stderr is returned, and whether it
-// finished before that moment.
+// dies runs a command in this process, with a clock that is ahead, on a store that does nothing from
+// a given moment on. The store then holds what a killed process would leave, in a hundredth of the
+// time. dies returns the command's stderr, and whether it finished before that moment.
 func (k *kit) dies(t *testing.T, moment int, ahead time.Duration, args ...string) (stderr string, code int, finished bool) {
 	t.Helper()
 	store := &killing{Store: k.store, at: int64(moment)}
@@ -146,7 +145,7 @@ func (k *killing) List(ctx context.Context, prefix, after string) iter.Seq2[obje
 	return k.Store.List(ctx, prefix, after)
 }
 
-// Unfinished finds nothing where the store needs no help with unfinished uploads.
+// Unfinished finds nothing if the store cleans up unfinished uploads itself.
 func (k *killing) Unfinished(ctx context.Context, prefix string) ([]object.Upload, error) {
 	if err := k.moment(); err != nil {
 		return nil, err

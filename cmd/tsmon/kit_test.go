@@ -26,7 +26,7 @@ import (
 	"tsmon/store/servertest"
 )
 
-// kit is a storage, a server that shows it, and the environment to use both.
+// kit is a storage, a server that serves it, and the environment of commands that use both.
 type kit struct {
 	storage string
 	store   object.Store
@@ -38,8 +38,8 @@ type kit struct {
 	minio   *servertest.MinIO // nil on a directory
 }
 
-// storages runs a test on a directory and, where it is to be had, on MinIO.
-// fresh returns an empty storage each time. Both run beside other tests.
+// storages runs a test on a directory and, if it is available, on MinIO. fresh returns a new, empty
+// storage for each call. Both run in parallel with other tests.
 func storages(t *testing.T, test func(t *testing.T, fresh func(t *testing.T) *kit)) {
 	t.Parallel()
 	t.Run("dir", func(t *testing.T) {
@@ -127,14 +127,14 @@ func (k *kit) must(t *testing.T, args ...string) string {
 	return stdout.String()
 }
 
-// reader is publisher for what only reads, whatever times the entries have.
+// reader is publisher for reading only. It accepts entries with any time.
 func (k *kit) reader(t *testing.T) *release.Publisher {
 	p := k.publisher(t)
 	p.Store = anyTime(k.store)
 	return p
 }
 
-// anyTime is a store for those who only read what was written by clocks that tests moved.
+// anyTime is a store for reading entries that were written with clocks that tests moved.
 func anyTime(s object.Store) object.Store {
 	return timedStore(s, func() time.Time { return time.Now().AddDate(100, 0, 0) })
 }
@@ -214,7 +214,7 @@ func (k *kit) update(t *testing.T, address string, m *manifest.Manifest, install
 	}
 }
 
-// verified wants a channel to be sound in the store, and returns its version.
+// verified checks that a channel is sound in the store, and returns its version.
 func (k *kit) verified(t *testing.T, channel string) string {
 	t.Helper()
 	report, err := k.reader(t).Keeper().Verify(context.WithoutCancel(t.Context()), channel)
@@ -227,8 +227,8 @@ func (k *kit) verified(t *testing.T, channel string) string {
 	return report.Version
 }
 
-// bundles makes a folder with the bundles of a version, whose content depends
-// on version and name only.
+// bundles creates a folder with the bundles of a version. Their content depends only on version and
+// name.
 func bundles(t testing.TB, version string, size int, names ...string) string {
 	t.Helper()
 	if len(names) == 0 {

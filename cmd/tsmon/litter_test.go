@@ -14,11 +14,11 @@ import (
 	"tsmon/store/object"
 )
 
-// abandoned are prefixes of what litter leaves.
+// abandoned are the prefixes of the objects that litter leaves.
 var abandoned = []string{"releases/2.0.0/", "releases/2.1.0/", "releases/2.2.0/"}
 
-// litter leaves what prune removes a day later: bundles of a publish that was killed, and
-// those of a version that was discarded.
+// litter leaves objects that prune removes a day later: the bundles of a killed publish, and those of
+// a discarded version.
 func (k *kit) litter(t *testing.T) {
 	t.Helper()
 	for _, key := range []string{"App_2.0.0_amd64.AppImage", "App_2.0.0_amd64.AppImage.sig"} {
@@ -79,7 +79,7 @@ func (k *kit) begun(t *testing.T) (left []string) {
 	return left
 }
 
-// swept wants nothing to be left of what litter and begin left.
+// swept checks that nothing of litter and begin is left.
 func (k *kit) swept(t *testing.T) {
 	t.Helper()
 	left := k.begun(t)

@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// sharing ends the servers that tests share after them.
+// sharing stops the servers that tests share after the last test.
 type sharing struct{ *testing.M }
 
 func (s sharing) Run() int {
@@ -33,8 +33,8 @@ func (s sharing) Run() int {
 	return s.M.Run()
 }
 
-// laterMain is tsmon in a world that is ahead by the duration LATER, with a clock that is
-// wrong by the duration SKEW, if they are set.
+// laterMain is tsmon with all clocks ahead by the duration LATER, and its own clock wrong by the
+// duration SKEW, if they are set.
 func laterMain() {
 	app := cli.New()
 	moveClocks(app, os.Getenv("LATER"), os.Getenv("SKEW"))
@@ -68,7 +68,7 @@ func durationOf(text string) time.Duration {
 	return d
 }
 
-// timed is a store with a time of its own.
+// timed is a store with its own time.
 type timed struct {
 	object.Store
 	now func() time.Time

@@ -14,7 +14,7 @@ import (
 	"tsmon/store/object"
 )
 
-// meddled is a store in which somebody does something right before a write.
+// meddled is a store that runs a function right before a write.
 type meddled struct {
 	object.Store
 	create func(key string, r io.Reader) io.Reader // returns what is uploaded
@@ -35,8 +35,7 @@ func (m *meddled) Swap(ctx context.Context, key, etag string, data []byte, attrs
 	return m.Store.Swap(ctx, key, etag, data, attrs)
 }
 
-// fails runs the program on a store that is meddled with, and wants an exit code and a
-// hint.
+// fails runs the program on a meddled store, and checks its exit code and hint.
 func (m *meddled) fails(t *testing.T, k *kit, code int, hint string, args ...string) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
@@ -49,7 +48,7 @@ func (m *meddled) fails(t *testing.T, k *kit, code int, hint string, args ...str
 	}
 }
 
-// TestConflictHints: what is said to do where somebody else moves the channel leads out.
+// TestConflictHints: if somebody else moves the channel at the same time, following the hint works.
 func TestConflictHints(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, filepath.Join(t.TempDir(), "store"), nil)
@@ -95,8 +94,8 @@ func TestConflictHints(t *testing.T) {
 	}
 }
 
-// TestDamageHint: bytes that are damaged on the way to the disk get no name, and the same
-// command again publishes.
+// TestDamageHint: bytes that are damaged on the way to the disk are not published under a name. The
+// same command again publishes.
 func TestDamageHint(t *testing.T) {
 	t.Parallel()
 	const size = 1234567

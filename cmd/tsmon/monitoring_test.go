@@ -20,8 +20,7 @@ import (
 	"tsmon/store/servertest"
 )
 
-// TestMonitoring tells the story of one tenant on files, and on PostgreSQL and
-// InfluxDB.
+// TestMonitoring runs the story of one tenant on files, and on PostgreSQL and InfluxDB.
 func TestMonitoring(t *testing.T) {
 	t.Parallel()
 	t.Run("files", func(t *testing.T) {
@@ -127,7 +126,7 @@ func restoreStory(t *testing.T, run func(want int, args ...string) string, want 
 	}
 }
 
-// checkUser: the token that was printed last is the one that counts.
+// checkUser checks that only the token that was printed last is valid.
 func checkUser(t *testing.T, c *config.Config, first, second admin.UserToken) {
 	t.Helper()
 	err := cli.WithRecords(t.Context(), c, func(s record.Store) error {
@@ -182,7 +181,7 @@ func checkValues(t *testing.T, c *config.Config) {
 	}
 }
 
-// brokenBatch: a mistake after a whole batch says how much was written.
+// brokenBatch checks that the error of a mistake after a whole batch says how much was written.
 func brokenBatch(t *testing.T, run func(int, ...string) string, c *config.Config) {
 	t.Helper()
 	var text strings.Builder

@@ -25,15 +25,15 @@ import (
 	"tsmon/store/object"
 )
 
-// BenchmarkOldLog starts a server on a store that is far away, and publishes to it, with
-// logs of some lengths:
+// BenchmarkOldLog starts a server on a distant store and publishes to it, with logs of several
+// lengths:
 //
 //	go test -run '^$' -bench OldLog -benchtime 1x ./cmd/tsmon
 //
-// It reports the medians of seconds, and requests in a row, which don't depend on what else
-// the machine does; and how many requests a round of the server takes without news. With
-// operators each entry is signed. Reading the log is what a publish and a start have to do
-// of that: read-s as they do it, thorough-s as `channel verify` does, without the way there.
+// It reports medians of seconds, the number of consecutive requests, which other load does not
+// affect, and the requests of a server's round without news. With operators each entry is signed.
+// read-s is the time in which a publish or a start reads the log, thorough-s that of `channel
+// verify`, both without the delay of the store.
 func BenchmarkOldLog(b *testing.B) {
 	for _, n := range []int{10, 100, 1000, 10_000} {
 		for _, signed := range []bool{false, true} {
@@ -178,8 +178,7 @@ func coldStart(b *testing.B, o api.Options, keys signing.Keyring) (seconds, row,
 	}
 }
 
-// afar is a store each request to which takes longer. depth is the longest chain of
-// requests of which each began when the one before it had ended.
+// afar is a store with slow requests. depth is the longest chain of consecutive requests.
 type afar struct {
 	object.Store
 	mu       sync.Mutex

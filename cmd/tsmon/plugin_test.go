@@ -19,9 +19,9 @@ import (
 )
 
 // TestPlugin lets an application with the real updater plugin (testdata/plugin) update
-// itself from the server: from the manifest, from the dynamic address, after a rollback,
-// and not with what was tampered with or what another key signed. `make test-plugin`
-// builds the application; without it the test is skipped.
+// itself from the server: from the manifest, from the dynamic address, and after a rollback. It must
+// refuse tampered bundles and those of another key. `make test-plugin` builds the application;
+// without it the test is skipped.
 func TestPlugin(t *testing.T) {
 	program := os.Getenv("TSMON_TEST_PLUGIN")
 	if program == "" {
@@ -99,8 +99,8 @@ func TestPlugin(t *testing.T) {
 	gets(static, "0.9.0", "download failed: ", nil)
 }
 
-// TestPluginReports has the guide's application follow a channel: it tells the server that
-// it runs, what became of an update, and after a crash that it crashed, with the same ID.
+// TestPluginReports has the guide's application follow a channel. With the same ID it reports that it
+// runs, the outcome of an update, and a crash.
 func TestPluginReports(t *testing.T) {
 	program := os.Getenv("TSMON_TEST_PLUGIN")
 	if program == "" {

@@ -14,9 +14,9 @@ import (
 	"tsmon/release"
 )
 
-// TestSixteenMoversWithApprovals lets sixteen jobs publish at once what somebody else
-// approves: each entry has one winner and both signatures, every loser hears that its plan
-// is out of date, and stable ends with the highest version.
+// TestSixteenMoversWithApprovals: sixteen jobs publish at once, and somebody else approves. Each entry
+// has one winner and both signatures, every loser is told that its plan is out of date, and stable
+// ends with the highest version.
 func TestSixteenMoversWithApprovals(t *testing.T) {
 	const movers = 16
 	storages(t, func(t *testing.T, fresh func(t *testing.T) *kit) {

@@ -10,9 +10,8 @@ import (
 	"tsmon/store/longtest"
 )
 
-// TestPruneMeetsEverybody lets processes prune, publish, roll back and promote at once,
-// also to what is being pruned. Whatever comes of it, every channel names bundles only
-// that are there.
+// TestPruneMeetsEverybody: processes prune, publish, roll back and promote at once, also to releases
+// that are being pruned. In the end every channel names only bundles that exist.
 func TestPruneMeetsEverybody(t *testing.T) {
 	rounds := 4
 	if share, long := longtest.Chosen(t); long {

@@ -9,9 +9,8 @@ import (
 	"tsmon/store/longtest"
 )
 
-// TestSixteenMoversOfRings lets sixteen processes publish to a few, advance, pause and
-// resume one channel at once. In the end every ring shows what the head of
-// the log says, though nobody looked after it.
+// TestSixteenMoversOfRings: sixteen processes publish to a few clients, advance, pause and resume one
+// channel at once. In the end every ring shows what the head of the log says, without a repair.
 func TestSixteenMoversOfRings(t *testing.T) {
 	const movers = 16
 	rounds := 2

@@ -12,10 +12,9 @@ import (
 	"tsmon/store/longtest"
 )
 
-// TestSixteenPublishers lets sixteen processes publish different versions to one
-// channel at once, each until its version is in the log or above it. Each
-// number of the log has one winner, the losers hear who it was, and the manifest
-// is the head's.
+// TestSixteenPublishers: sixteen processes publish different versions to one channel at once, until
+// each version, or a higher one, is in the log. Each entry has one winner, the losers are told who won,
+// and the manifest is that of the head.
 func TestSixteenPublishers(t *testing.T) {
 	const publishers = 16
 	rounds := 2
@@ -33,7 +32,7 @@ func TestSixteenPublishers(t *testing.T) {
 	})
 }
 
-// race lets publishers publish 1.ROUND.0, 1.ROUND.1, … at once.
+// race has publishers publish 1.ROUND.0, 1.ROUND.1, … at once.
 func race(t *testing.T, k *kit, round, publishers int, codes map[int]int) {
 	var wg sync.WaitGroup
 	var mu sync.Mutex
@@ -64,8 +63,8 @@ func race(t *testing.T, k *kit, round, publishers int, codes map[int]int) {
 	wg.Wait()
 }
 
-// checkRace wants a log without a gap whose versions rise, and sound channels
-// that show the highest.
+// checkRace checks that the log has no gaps and rising versions, and that all channels are sound and
+// show the highest version.
 func checkRace(t *testing.T, k *kit, highest string) {
 	t.Helper()
 	for _, channel := range []string{"stable", "beta"} {
@@ -87,9 +86,8 @@ func checkRace(t *testing.T, k *kit, highest string) {
 	}
 }
 
-// TestOneVersionManyPublishers lets eight processes publish the same bytes as
-// the same version at once: all of them end well, sooner or later, and the log
-// has one entry.
+// TestOneVersionManyPublishers: eight processes publish the same bytes as the same version at once.
+// All succeed sooner or later, and the log has one entry.
 func TestOneVersionManyPublishers(t *testing.T) {
 	storages(t, func(t *testing.T, fresh func(t *testing.T) *kit) {
 		k := fresh(t)

@@ -24,8 +24,8 @@ import (
 	"tsmon/cmd/tsmon/config"
 )
 
-// TestReference: the pages of reference are what the commands, the configuration and the
-// description of the interface give. TSMON_WRITE_REFERENCE=1 writes them.
+// TestReference compares the pages of the reference with the commands, the configuration and the
+// description of the interface. TSMON_WRITE_REFERENCE=1 writes them.
 func TestReference(t *testing.T) {
 	for name, want := range map[string]string{
 		"reference/commands.md": commandPages(), "reference/settings.md": settingPages(t), "reference/routes.md": routePages(t),
@@ -91,8 +91,8 @@ func visitMembers(s *openapi3.Schema, visit func(name string)) {
 	}
 }
 
-// TestManPages: each command has a man page with its flags and examples. Packages contain
-// them as the program writes them.
+// TestManPages: each command has a man page with its flags and examples. The program writes them, and
+// the packages contain them.
 func TestManPages(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "man1")
 	if _, stderr, code := command(t, nil, "tsmon", "man", folder); code != 0 {
@@ -118,7 +118,7 @@ func TestManPages(t *testing.T) {
 
 const generated = "<!-- Generated: TSMON_WRITE_REFERENCE=1 go test ./cmd/tsmon -run TestReference -->\n\n"
 
-// commandPages has a section for each command: what help says of it.
+// commandPages returns a section for each command, with its help.
 func commandPages() string {
 	var b strings.Builder
 	b.WriteString("# Commands\n\n" + generated)
@@ -159,7 +159,7 @@ func eachCommand(c *cobra.Command, visit func(*cobra.Command)) {
 	}
 }
 
-// settingPages lists the settings as the configuration's source has them.
+// settingPages lists the settings in the source of the configuration.
 func settingPages(t *testing.T) string {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), "config/config.go", nil, parser.ParseComments)
@@ -222,8 +222,7 @@ func settingPages(t *testing.T) string {
 	return b.String()
 }
 
-// spoken returns what settings and constants of a source are called in tsmon.yaml, by
-// their names in Go.
+// spoken maps the Go names of settings and constants in a source to their names in tsmon.yaml.
 func spoken(file *ast.File) map[string]string {
 	names := map[string]string{}
 	ast.Inspect(file, func(n ast.Node) bool {
@@ -260,7 +259,7 @@ func code(prefix, name string) string {
 	return "`" + prefix + name + "`"
 }
 
-// routePages lists the routes of the description with what they take and answer.
+// routePages lists the routes of the description with their requests and responses.
 func routePages(t *testing.T) string {
 	t.Helper()
 	doc, err := openapi3.NewLoader().LoadFromFile("../../api/openapi.yaml")

@@ -20,11 +20,11 @@ import (
 	"tsmon/store/servertest"
 )
 
-// distant is how long every request to the store takes more.
+// distant is the delay that is added to every request to the store.
 const distant = 30 * time.Millisecond
 
-// BenchmarkRingsFromAfar measures moves on MinIO behind a proxy that delays each request,
-// of a channel with rings and of one without, in turn: the medians, in seconds.
+// BenchmarkRingsFromAfar measures moves on MinIO behind a proxy that delays each request. It takes
+// turns between a channel with rings and one without, and reports the medians in seconds.
 func BenchmarkRingsFromAfar(b *testing.B) {
 	server := servertest.StartMinIO(b)
 	b.Setenv("AWS_ACCESS_KEY_ID", server.AccessKey)

@@ -22,7 +22,7 @@ import (
 	"tsmon/store/record/vault"
 )
 
-// TestBackup: what was copied of a running server is verified, and served by another.
+// TestBackup: a backup of a running server is verified, restored, and served by another server.
 func TestBackup(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -111,8 +111,8 @@ func TestBackup(t *testing.T) {
 	}
 }
 
-// TestSealedBackup: with TSMON_SECRET no key can be read in a backup, not even one that lies
-// in the data folder from before; without it the keys are there, as the help says.
+// TestSealedBackup: with TSMON_SECRET no key can be read in a backup, not even an older one in the data
+// folder. Without it the backup contains the keys, as the help says.
 func TestSealedBackup(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()

@@ -11,8 +11,8 @@ import (
 	"tsmon/store/servertest"
 )
 
-// smallDisk mounts a file system of a size, and has what the test starts from now on use
-// it for temporary files.
+// smallDisk mounts a file system of a given size. Processes that the test starts later use it for
+// temporary files.
 func smallDisk(t *testing.T, size string) (folder string) {
 	t.Helper()
 	folder, err := os.MkdirTemp("", "tsmon-disk-")
@@ -32,8 +32,8 @@ func smallDisk(t *testing.T, size string) (folder string) {
 	return folder
 }
 
-// TestServeFullDisk fills the disk of PostgreSQL, InfluxDB and the uploads, all of which
-// go on answering what is read: /readyz tells which take no writes, until they do again.
+// TestServeFullDisk fills the disk of PostgreSQL, InfluxDB and the uploads. All of them still answer
+// reads. /readyz says which take no writes, until they do again.
 func TestServeFullDisk(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it starts two servers")
@@ -61,7 +61,7 @@ func TestServeFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	ready(t, s, "with room again", http.StatusServiceUnavailable, `"records":"ok"`, `"series":"failing"`, `"uploads":"ok"`)
-	influx.Stop() // whose log goes on refusing writes, until it begins anew
+	influx.Stop() // InfluxDB refuses writes until it is restarted
 	influx.Start()
 	ready(t, s, "with InfluxDB begun anew", http.StatusOK, `"status":"ok"`)
 	s.stop()

@@ -12,10 +12,10 @@ import (
 	"tsmon/store/servertest"
 )
 
-// TestServeGuardSigns: a channel needs two operators, and the server has a key of its own,
-// which may sign pauses alone. Its guard halts a release that fails, with an entry that
-// `channel verify`, another server and ssh-keygen accept. Somebody who has the server's key
-// and the store moves nothing with it.
+// TestServeGuardSigns: a channel needs two operators, and the server has its own key, which may only
+// sign pauses. Its guard halts a failing release, with an entry that `channel verify`, another server
+// and ssh-keygen accept. Somebody with the server's key and access to the store can't move the
+// channel.
 func TestServeGuardSigns(t *testing.T) {
 	keygen, err := exec.LookPath("ssh-keygen")
 	if err != nil {

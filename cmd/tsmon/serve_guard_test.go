@@ -15,9 +15,9 @@ import (
 	"tsmon/store/servertest"
 )
 
-// TestServeGuardSurvives: of two servers on MinIO and PostgreSQL one is killed while
-// clients report that a release fails. Whichever lives halts the rollout, once, and tells
-// the webhook, once; the other learns of it when it is back.
+// TestServeGuardSurvives: one of two servers on MinIO and PostgreSQL is killed while clients report
+// that a release fails. The other halts the rollout once, and tells the webhook once. The killed
+// server learns of it when it is back.
 func TestServeGuardSurvives(t *testing.T) {
 	t.Parallel()
 	objects, records := servertest.SharedMinIO(t), servertest.SharedPostgres(t)

@@ -14,8 +14,7 @@ import (
 	"tsmon/store/servertest"
 )
 
-// TestServeHints: where tsmon serve refuses to start, what its hint says is done, and
-// the server works.
+// TestServeHints: if tsmon serve refuses to start, it works after doing what its hint says.
 func TestServeHints(t *testing.T) {
 	t.Parallel()
 	const cors, images = "https://a.example.com", "https://pictures.example.com"
@@ -94,7 +93,7 @@ func TestServeHints(t *testing.T) {
 	}
 }
 
-// answers asks a path as a page of an origin does.
+// answers requests a path as a page of another origin would.
 func (s *served) answers(path, origin string) (status int, header http.Header) {
 	s.t.Helper()
 	request, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, s.base+path, nil)
@@ -111,7 +110,7 @@ func (s *served) answers(path, origin string) (status int, header http.Header) {
 	return response.StatusCode, response.Header
 }
 
-// TestServeFileHints: files that tsmon serve refuses are mended as its hints say.
+// TestServeFileHints: files that tsmon serve refuses are fixed as its hints say.
 func TestServeFileHints(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")

@@ -15,9 +15,9 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// TestRestoredFromBackup: the store is restored from a backup, in which the newest release
-// is missing. The server goes on with what it showed and says how to accept the backup; one
-// that begins then shows nothing. What the alarm says leads out, with operators and without.
+// TestRestoredFromBackup: the store is restored from a backup that lacks the newest release. The server
+// keeps what it showed and says how to accept the backup. A server that starts then shows nothing.
+// Following the alarm works, with operators and without.
 func TestRestoredFromBackup(t *testing.T) {
 	t.Parallel()
 	for _, operators := range []bool{false, true} {
@@ -145,8 +145,8 @@ func TestRestoredFromBackup(t *testing.T) {
 	}
 }
 
-// TestServerPutsManifestRight: a server that may write to the store puts a manifest right that
-// is not what the log says.
+// TestServerPutsManifestRight: a server that may write to the store corrects a manifest that differs
+// from the log.
 func TestServerPutsManifestRight(t *testing.T) {
 	store := filepath.Join(t.TempDir(), "store")
 	k := newKit(t, store, nil)
@@ -173,8 +173,8 @@ func TestServerPutsManifestRight(t *testing.T) {
 	})
 }
 
-// TestBegunAnew: the store is begun anew, and the server that begins then answers 503 by what
-// the records have seen. What publish says then leads out.
+// TestBegunAnew: the store is emptied and used again. A server that starts then answers 503, because
+// the records have seen a longer log. Following the hint of publish works.
 func TestBegunAnew(t *testing.T) {
 	t.Parallel()
 	store := filepath.Join(t.TempDir(), "store")
@@ -233,8 +233,8 @@ func operatorKey(t *testing.T) (file, line string) {
 	return file, strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key)))
 }
 
-// contents returns the texts of the files below a folder, but for the marks that clocks are
-// compared with, by path.
+// contents returns the texts of the files below a folder by path, without the files with which
+// clocks are compared.
 func contents(t *testing.T, folder string) map[string]string {
 	t.Helper()
 	all := map[string]string{}

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestServeOnly: a server of one side answers nothing of the other, and needs nothing of
-// it.
+// TestServeOnly: a server of one side answers no requests of the other, and needs none of its back
+// ends.
 func TestServeOnly(t *testing.T) {
 	t.Parallel()
 	const updates, monitoring = "/updates/stable/linux/x86_64/1.0.0", "/getAllMenu"
@@ -40,8 +40,8 @@ func TestServeOnly(t *testing.T) {
 	}
 }
 
-// TestReadyFullDisk lets the disk of records or time series take no write: monitoring is
-// not ready, updates are.
+// TestReadyFullDisk: if the disk of records or time series is full, monitoring is not ready, and
+// updates are.
 func TestReadyFullDisk(t *testing.T) {
 	t.Parallel()
 	for _, file := range []string{"records.db", "series.db"} {

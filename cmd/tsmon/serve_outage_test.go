@@ -23,12 +23,12 @@ type outage interface {
 	Start()
 }
 
-// bound is what any request may take, whatever is down: the server's own
-// deadline and a little for a busy machine.
+// bound is the longest time of any request, whatever is down: the server's own deadline, and some
+// time for a busy machine.
 const bound = 25 * time.Second
 
-// poller asks one thing again and again, with a short pause so that many of them leave the
-// servers time to stop and start, and keeps the last answer.
+// poller repeats a request and keeps the last response. It pauses shortly, so that many pollers leave
+// the servers time to stop and start.
 type poller struct {
 	ask func() (status int, body []byte)
 
@@ -60,7 +60,7 @@ func (p *poller) run(ctx context.Context) {
 	}
 }
 
-// problemOf says what no client should ever get.
+// problemOf returns what is wrong with a response that no client should ever get.
 func problemOf(status int, body []byte, took time.Duration) string {
 	if took > bound {
 		return fmt.Sprintf("an answer took %s", took)
@@ -170,10 +170,9 @@ func underLoad(t *testing.T, s *served, d serving.DemoFile, token string, backen
 	}
 }
 
-// unharmed wants twenty more good answers of everything that does not need the
-// back end that is down. What may be done is looked up in the records, so that
-// messages need them; values, series by measurement and field, and saved variables do not, for the minute that a user is
-// believed.
+// unharmed waits for twenty more good responses of every endpoint that does not need the back end that
+// is down. Messages need the records, which have the permissions. Values, series by measurement and
+// field, and saved variables don't, for the minute in which a user is cached.
 func unharmed(t *testing.T, pollers map[string]*poller, down string) {
 	t.Helper()
 	others := maps.Clone(pollers)
@@ -201,8 +200,8 @@ func answers(pollers map[string]*poller) map[string]int {
 	return numbers
 }
 
-// relay passes connections on to a server. While it is held, it takes them, keeps those
-// that are open, and nothing passes.
+// relay forwards connections to a server. While it is held, it accepts connections and keeps the open
+// ones, but forwards no data.
 type relay struct {
 	net.Listener
 	mu sync.RWMutex // read-locked while bytes pass
@@ -250,8 +249,8 @@ func (r *relay) pass(from, to net.Conn) {
 	}
 }
 
-// TestHungBackends has the records and the broker hang: connections stay open and say
-// nothing. People who log in are told soon, and readiness tells load balancers.
+// TestHungBackends: the records and the broker hang, with open connections that don't answer. Logins
+// soon fail with an error, and readiness tells load balancers.
 func TestHungBackends(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

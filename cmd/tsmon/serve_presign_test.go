@@ -13,8 +13,8 @@ import (
 	"tsmon/store/servertest"
 )
 
-// TestServePresigned: bundles of a private bucket reach an application that has the
-// token, also by another name than the server knows the bucket by.
+// TestServePresigned: an application with the token gets bundles of a private bucket, even if clients
+// reach the bucket by another name than the server.
 func TestServePresigned(t *testing.T) {
 	t.Parallel()
 	minio := servertest.SharedMinIO(t)

@@ -35,8 +35,8 @@ func (s *served) reload() (changed string) {
 	return said.Changed
 }
 
-// TestReloadTrustedKeys: a server that is told to trust another key shows nothing that the
-// one before signed, whether the configuration names that key or a file of it.
+// TestReloadTrustedKeys: after a reload with another trusted key, a server shows no release of the
+// former key, whether the configuration has the key itself or a file.
 func TestReloadTrustedKeys(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, filepath.Join(t.TempDir(), "store"), nil)
@@ -91,8 +91,8 @@ func TestReloadTrustedKeys(t *testing.T) {
 	s.stop()
 }
 
-// TestReloadTokenKeys: the keys of access tokens are those that the file has at SIGHUP,
-// and those of the file that is then named.
+// TestReloadTokenKeys: SIGHUP reads the keys of access tokens from their file again, and from another
+// file if the configuration names one.
 func TestReloadTokenKeys(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -141,8 +141,7 @@ func TestReloadTokenKeys(t *testing.T) {
 	s.stop()
 }
 
-// TestReloadWarnsOnce: the log says once that a proxy passes requests on, also when the
-// server has reloaded.
+// TestReloadWarnsOnce: the log warns only once that a proxy forwards requests, even after a reload.
 func TestReloadWarnsOnce(t *testing.T) {
 	t.Parallel()
 	s := serve(t, t.TempDir(), nil)

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestReloadKeepsGuesses: who has guessed too often is refused after SIGHUP too, which puts
-// another server in the place of the one that counted.
+// TestReloadKeepsGuesses: a client that guessed too often is still refused after SIGHUP, which replaces
+// the server that counted.
 func TestReloadKeepsGuesses(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()

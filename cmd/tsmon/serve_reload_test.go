@@ -15,9 +15,9 @@ import (
 	"tsmon/store/servertest"
 )
 
-// TestServeReload: SIGHUP has a running server use another configuration and another
-// certificate. No request fails meanwhile, one that began before is answered, and a
-// mistake changes nothing.
+// TestServeReload: after SIGHUP a running server uses another configuration and another certificate.
+// No request fails meanwhile, earlier requests are answered, and a mistake in the configuration
+// changes nothing.
 func TestServeReload(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()

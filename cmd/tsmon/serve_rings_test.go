@@ -11,8 +11,8 @@ import (
 	"tsmon/channels"
 )
 
-// TestServerWithoutRings: a server that was started before its channel kept rings answers
-// 404 for them, which every move and verify notice.
+// TestServerWithoutRings: a server that was started before its channel had rings answers 404 for them.
+// Every move and verify report that.
 func TestServerWithoutRings(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, filepath.Join(t.TempDir(), "store"), nil)
@@ -62,8 +62,8 @@ func TestServerWithoutRings(t *testing.T) {
 	}
 }
 
-// TestServerStepsRings: a server takes the step that is due, and writes the rings that its
-// entry adds: in the store they show what the log says.
+// TestServerStepsRings: a server takes a step that is due, and writes the rings of its entry. The rings
+// in the store then show what the log says.
 func TestServerStepsRings(t *testing.T) {
 	storages(t, func(t *testing.T, fresh func(t *testing.T) *kit) {
 		k := fresh(t)

@@ -105,9 +105,8 @@ func TestRollingRestart(t *testing.T) {
 	}
 }
 
-// saver returns what saves a diagram of its own again, with the version that the last
-// answer named: a save that was lost, or made twice, is refused or answered with another
-// version than the next.
+// saver returns a function that saves a diagram of its own again, with the version in the last
+// response. If a save is lost or made twice, a later one is refused, or its version is not the next.
 func (s *served) saver(token string) func() (int, []byte) {
 	diagram := struct {
 		ID      int64  `json:"id,omitempty"`
@@ -128,7 +127,7 @@ func (s *served) saver(token string) func() (int, []byte) {
 	}
 }
 
-// ready waits as the guide's loop does.
+// ready waits like the loop in the guide.
 func (s *served) ready() {
 	s.t.Helper()
 	until(s.t, "ready", func() bool {
@@ -137,8 +136,8 @@ func (s *served) ready() {
 	})
 }
 
-// behindNginx returns an nginx before three servers, as the guide configures it but for
-// addresses and the certificate.
+// behindNginx returns an nginx before three servers. Its configuration is the guide's, with other
+// addresses and another certificate.
 func behindNginx(t *testing.T, servers []*served) *served {
 	t.Helper()
 	guide, err := os.ReadFile("../../api/monitor/README.md")

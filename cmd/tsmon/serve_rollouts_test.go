@@ -18,8 +18,8 @@ import (
 	"tsmon/release"
 )
 
-// TestServeRollout: two servers and a publisher that share a storage. Clients
-// with an id are told by their share, and the servers see a pause.
+// TestServeRollout: two servers and a publisher share a storage. Clients with an ID are offered the
+// release by their share, and both servers notice a pause.
 func TestServeRollout(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, filepath.Join(t.TempDir(), "store"), nil)
@@ -60,8 +60,8 @@ func TestServeRollout(t *testing.T) {
 	}
 }
 
-// TestAdvanceRollouts: whoever comes after the last step is due gives the release to
-// everybody, and the channels that follow move along.
+// TestAdvanceRollouts: once the last step is due, any server or command that advances the channel
+// gives the release to everybody, and to the channels that follow.
 func TestAdvanceRollouts(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, filepath.Join(t.TempDir(), "store"), nil)
@@ -79,9 +79,8 @@ func TestAdvanceRollouts(t *testing.T) {
 	k.verified(t, "stable")
 }
 
-// TestServeGuard: two servers that share storage and records halt a rollout that
-// clients report to fail, and tell the webhook, once. What the clients have is
-// seen from the command line.
+// TestServeGuard: two servers that share storage and records halt a rollout for which clients report
+// failures, and tell the webhook, once. The command line shows the clients' versions.
 func TestServeGuard(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -178,8 +177,7 @@ func parse(t *testing.T, text string, into any) {
 	}
 }
 
-// TestShares: flags that say nothing, or something else than a share, release
-// nothing.
+// TestShares: nothing is released if the flags of a share are empty or invalid.
 func TestShares(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, filepath.Join(t.TempDir(), "store"), nil)
@@ -208,7 +206,7 @@ func TestShares(t *testing.T) {
 	}
 }
 
-// TestPrivateProbe: what a server shows with a token alone is fetched with it.
+// TestPrivateProbe: after a move, a server that requires a token is probed with the token.
 func TestPrivateProbe(t *testing.T) {
 	t.Parallel()
 	storage := filepath.Join(t.TempDir(), "store")

@@ -12,9 +12,9 @@ import (
 	"tsmon/store/record/sqlite"
 )
 
-// TestServeSetBack: a server that begins after an older manifest was put back says so, to the
-// webhook, too, before it writes the rightful one anew. Of a move that was interrupted it says
-// nothing.
+// TestServeSetBack: somebody puts an older manifest back. A server that starts then raises an alarm,
+// which the webhook gets too, before it writes the right manifest again. After an interrupted move it
+// raises no alarm.
 func TestServeSetBack(t *testing.T) {
 	t.Parallel()
 	h := newHook(t)

@@ -15,9 +15,9 @@ import (
 
 const outerSecret = "an-outer-secret-of-32-characters-or-more"
 
-// TestServersShareSecrets: servers on different data folders accept each other's access
-// tokens and have the same credentials, through a rotation and a change of the secret
-// that all of this is encrypted with.
+// TestServersShareSecrets: servers on different data folders accept each other's access tokens and have
+// the same credentials. That also holds through a rotation, and through a change of the secret that
+// encrypts them.
 func TestServersShareSecrets(t *testing.T) {
 	t.Parallel()
 	testServersShareSecrets(t, "TSMON_RECORDS="+filepath.Join(t.TempDir(), "records.db"))
@@ -116,7 +116,7 @@ func testServersShareSecrets(t *testing.T, records string) {
 	}
 }
 
-// TestWriteToken: the token of an InfluxDB is its own, and nobody writes there through tsmon.
+// TestWriteToken: InfluxDB has its own token, and nobody can write to it through tsmon.
 func TestWriteToken(t *testing.T) {
 	t.Parallel()
 	for _, series := range []string{"", "TSMON_SERIES_URL=http://127.0.0.1:1"} {
@@ -131,7 +131,7 @@ func TestWriteToken(t *testing.T) {
 	}
 }
 
-// refused wants that a server does not start, and says what to do.
+// refused checks that a server does not start, and that it says what to do.
 func refused(t *testing.T, folder, hint string, env ...string) {
 	t.Helper()
 	_, stderr, code := command(t, append(env, "TSMON_MQTT_LISTEN=127.0.0.1:0"), "tsmon", "serve", "--data", filepath.Join(folder, "refused"), "--listen", "127.0.0.1:0")
@@ -140,8 +140,8 @@ func refused(t *testing.T, folder, hint string, env ...string) {
 	}
 }
 
-// TestSecretFile: the secret may lie in a file, as containers mount it, that is not for
-// everybody.
+// TestSecretFile: the secret may be in a file, as containers mount it, if not everybody can read the
+// file.
 func TestSecretFile(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -169,7 +169,7 @@ func TestSecretFile(t *testing.T) {
 	}
 }
 
-// writes reports whether the server takes a write token.
+// writes reports whether the server accepts a write token.
 func (s *served) writes(token string) bool {
 	s.t.Helper()
 	r, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, s.base+"/api/v2/write?org=o&bucket=ts_acueducto", strings.NewReader("m f=1"))

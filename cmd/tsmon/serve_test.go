@@ -37,8 +37,7 @@ type served struct {
 	log  servertest.Log // stderr after it says that it serves
 }
 
-// serve starts the program on a free port and waits until it says that it
-// serves. It ends with the test.
+// serve starts the program on a free port and waits until it serves. It is stopped after the test.
 func serve(t testing.TB, data string, env []string, args ...string) *served {
 	t.Helper()
 	cmd := exec.Command("tsmon", append([]string{"serve", "--listen", "127.0.0.1:0", "--data", data}, args...)...)
@@ -76,7 +75,7 @@ func serve(t testing.TB, data string, env []string, args ...string) *served {
 	return s
 }
 
-// stop ends the server as an administrator does, and wants that to succeed.
+// stop stops the server as an administrator would, which must succeed.
 func (s *served) stop() {
 	s.t.Helper()
 	_ = s.cmd.Process.Signal(syscall.SIGTERM)
@@ -91,8 +90,8 @@ func until(t testing.TB, what string, condition func() bool) {
 	within(t, time.Minute, what, condition)
 }
 
-// within is until with another bound. The longer it waits, the longer it pauses between two
-// looks, as a condition may read a whole channel.
+// within is until with another bound. The pauses between its checks grow, because a condition may read
+// a whole channel.
 func within(t testing.TB, bound time.Duration, what string, condition func() bool) {
 	t.Helper()
 	began, deadline := time.Now(), time.After(bound)
@@ -105,7 +104,7 @@ func within(t testing.TB, bound time.Duration, what string, condition func() boo
 	}
 }
 
-// demoReady waits for demo.json and returns what it says.
+// demoReady waits for demo.json and returns its content.
 func (s *served) demoReady() (d serving.DemoFile) {
 	s.t.Helper()
 	path := filepath.Join(s.data, "demo.json")
@@ -162,7 +161,7 @@ func (s *served) do(r *http.Request) (int, []byte) {
 	return answer.StatusCode, text
 }
 
-// data asks for something that is there, into v.
+// data requests existing data and decodes it into v.
 func (s *served) dataOf(v any, method, path, token string, body any) {
 	s.t.Helper()
 	status, text := s.ask(method, path, token, body)
@@ -200,7 +199,7 @@ func (s *served) upload(d serving.DemoFile, content string) (int, []byte) {
 	return s.do(r)
 }
 
-// view is a batch of all variables, and their number.
+// view returns a batch of all variables, and their number.
 func (s *served) view(token string) (items []any) {
 	s.t.Helper()
 	var variables []json.RawMessage
@@ -211,8 +210,7 @@ func (s *served) view(token string) (items []any) {
 	return items
 }
 
-// TestServeDemo starts the demo as the README says, lets it live, and starts it
-// again.
+// TestServeDemo starts the demo as the README says, lets it run, and starts it again.
 func TestServeDemo(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")
@@ -287,8 +285,8 @@ func TestServeDemo(t *testing.T) {
 	}
 }
 
-// TestDemoOfOthers: the demo goes beside no other tenant, and a server warns while the
-// demo's administrator is left.
+// TestDemoOfOthers: the demo refuses records with other tenants, and a server without --demo warns as
+// long as the demo's administrator exists.
 func TestDemoOfOthers(t *testing.T) {
 	t.Parallel()
 	const warning = "the administrator of the demo can still log in"
@@ -340,8 +338,7 @@ func (s *served) values(token string, items []any) (values map[string]*float64) 
 	return values
 }
 
-// TestServeDrains lets a request finish that is under way when the server is
-// told to stop.
+// TestServeDrains: a request that is running when the server is told to stop can finish.
 func TestServeDrains(t *testing.T) {
 	t.Parallel()
 	s := serve(t, filepath.Join(t.TempDir(), "data"), []string{"TSMON_DRAIN=2s"}, "--demo")
@@ -418,8 +415,8 @@ func TestServeTLS(t *testing.T) {
 	s.stop()
 }
 
-// TestServeRefuses: what would be dangerous or could never work ends at once,
-// with a remedy and without a secret.
+// TestServeRefuses: with a dangerous or impossible configuration the server ends at once. The error
+// says what to do and contains no secret.
 func TestServeRefuses(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

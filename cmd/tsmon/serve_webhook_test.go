@@ -20,7 +20,7 @@ import (
 	"tsmon/api/fleet"
 )
 
-// hook is a webhook that takes messages while it is open.
+// hook is a webhook that accepts messages while it is open.
 type hook struct {
 	*httptest.Server
 	secret string
@@ -71,7 +71,7 @@ func newHook(t *testing.T) *hook {
 	return h
 }
 
-// told returns what was told of a channel, such as "publish 1.0.0", in order of the log.
+// told returns the events of a channel, such as "publish 1.0.0", in order of the log.
 func (h *hook) told(channel string) (events []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -90,9 +90,9 @@ func (h *hook) tried() int {
 	return h.tries
 }
 
-// TestServeWebhook: what happens to a channel is told once, signed and as it is
-// described, as is an alarm, also if the server is killed while the webhook is down and the channel
-// moves while none runs.
+// TestServeWebhook: each move of a channel and each alarm is sent once, signed, and as the schema
+// describes it, even if the server is killed while the webhook is down and the channel moves while no
+// server runs.
 func TestServeWebhook(t *testing.T) {
 	t.Parallel()
 	h := newHook(t)

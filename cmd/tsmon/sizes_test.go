@@ -13,15 +13,15 @@ import (
 	"testing"
 )
 
-// What a struct, a file and a package may grow to, tests and their kits aside. A package's
-// lines are those with code: neither blank nor only a comment.
+// The bounds for structs, files and packages, except tests and their kits. For packages only lines
+// with code count, neither blank lines nor comments.
 const (
 	mostMethods   = 30
 	mostFileLines = 500
 	mostLines     = 2500
 )
 
-// TestSizes holds every package to those bounds.
+// TestSizes checks these bounds for every package.
 func TestSizes(t *testing.T) {
 	list := exec.Command("git", "ls-files", "--cached", "--others", "--exclude-standard", "*.go")
 	list.Dir = "../.."

@@ -65,9 +65,9 @@ func matrix(t *testing.T, version string) []string {
 	return folders
 }
 
-// stageAll lets the jobs of some versions stage and publish, all at once. Every job
-// must exit with 0, and one job of each version say that it moved the channel. Another may
-// say that it brought the manifest up to date that the first had not written yet.
+// stageAll has the jobs of several versions stage and publish, all at once. Every job must exit with 0,
+// and one job of each version must report that it moved the channel. Another may report that it
+// updated the manifest, if the first had not written it yet.
 func stageAll(t *testing.T, k *kit, channels map[string]string) {
 	t.Helper()
 	var wg sync.WaitGroup
@@ -98,8 +98,8 @@ func stageAll(t *testing.T, k *kit, channels map[string]string) {
 	}
 }
 
-// publishedOnce wants a channel's log to end with the only entry of a version, which
-// has the targets of all machines.
+// publishedOnce checks that a channel's log ends with the only entry of a version, with the targets of
+// all machines.
 func publishedOnce(t *testing.T, k *kit, channel, version string) {
 	t.Helper()
 	var rows []showing.LogRow
@@ -121,8 +121,8 @@ func publishedOnce(t *testing.T, k *kit, channel, version string) {
 	}
 }
 
-// TestMatrixRaces lets four jobs of each of twenty versions stage and publish at
-// once, each version on a channel of its own, then wave after wave on one channel.
+// TestMatrixRaces: four jobs of each of twenty versions stage and publish at once, first each version
+// on its own channel, then wave after wave on one channel.
 func TestMatrixRaces(t *testing.T) {
 	storages(t, func(t *testing.T, fresh func(t *testing.T) *kit) {
 		k := fresh(t)
@@ -157,8 +157,7 @@ func (s stuck) Create(ctx context.Context, key string, r io.Reader, size int64, 
 	return s.Store.Create(ctx, key, r, size, attrs)
 }
 
-// complete leaves a version as a publish does that is killed before it moves the
-// channel.
+// complete leaves a version in the state of a publish that was killed before it moved the channel.
 func (k *kit) complete(t *testing.T, version, folder string) {
 	t.Helper()
 	p := k.publisher(t)

@@ -9,8 +9,7 @@ import (
 	"tsmon/store/servertest"
 )
 
-// TestUnreachableHints: where a back end does not answer, the same command works once it
-// does.
+// TestUnreachableHints: a command that failed because a back end did not answer works once it does.
 func TestUnreachableHints(t *testing.T) {
 	t.Parallel()
 	postgres, influx := servertest.StartPostgres(t), servertest.StartInfluxDB(t)

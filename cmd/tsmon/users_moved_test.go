@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestMovedUsersLogIn carries the users of a tenant to another server in a file: they log
-// in there with the partner tokens that they have, but for those that are disabled.
+// TestMovedUsersLogIn moves the users of a tenant to another server in a file. They log in there with
+// their present partner tokens, except disabled users.
 func TestMovedUsersLogIn(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()

@@ -10,13 +10,13 @@ import (
 	"testing"
 )
 
-// wine is where Debian's wine64 has its programs.
+// wine is the folder of the programs of Debian's wine64.
 const wine = "/usr/lib/wine/"
 
 // TestWindows runs the Windows program: keys, signing, staging, publishing to a directory
-// and to MinIO, the updater's side, a rollback, what it refuses, with files as Windows has
-// them (back slashes, a drive, CRLF). Linux reads what it wrote. `make test-windows` builds
-// what it needs; without that the test is skipped.
+// and to MinIO, the updater's side, a rollback and refusals, with paths and files of Windows (back
+// slashes, a drive, CRLF). Linux reads the store that it wrote. `make test-windows` builds the
+// program and installs wine; without them the test is skipped.
 func TestWindows(t *testing.T) {
 	program := os.Getenv("TSMON_TEST_WINDOWS")
 	if program == "" {
@@ -30,7 +30,7 @@ func TestWindows(t *testing.T) {
 	})
 }
 
-// winePrefix makes a Windows of its own, and ends it with the test.
+// winePrefix creates a separate Windows installation, which is stopped after the test.
 func winePrefix(t *testing.T, program string) string {
 	t.Helper()
 	prefix := t.TempDir()
@@ -65,7 +65,7 @@ type windows struct {
 	program, prefix, folder string
 }
 
-// drive is a file's name as Windows says it.
+// drive returns the path of a file on Windows.
 func drive(file string) string { return "Z:" + strings.ReplaceAll(file, "/", `\`) }
 
 // tsmon runs the program in the project's folder.

@@ -22,8 +22,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// packageManager stands for npm in a CI job: "bundle" leaves what the Tauri CLI does
-// for the triple, signed, if it was given the key.
+// packageManager replaces npm in a CI job. "bundle" creates the bundles of the Tauri CLI for the
+// triple, signed if it was given the key.
 const packageManager = `#!/bin/bash
 set -eu
 case "$*" in *" bundle "*) ;; *) [ -z "${TAURI_SIGNING_PRIVATE_KEY-}" ]; exit ;; esac
@@ -69,7 +69,7 @@ func newPipeline(t *testing.T, k *kit, system string) *pipeline {
 	return p
 }
 
-// withoutSettings is the environment of a kit that configures nothing: tsmon.yaml does.
+// withoutSettings is the environment of a kit without settings, which are in tsmon.yaml instead.
 func (k *kit) withoutSettings() []string {
 	var env []string
 	for _, pair := range k.env {
@@ -93,8 +93,8 @@ func (p *pipeline) write(t *testing.T, folder string, files map[string]string) {
 	}
 }
 
-// install serves a program as CI downloads it, and returns what the script that does so
-// needs. The program is a line that starts tsmon: that is not unpacked for each job.
+// install serves a program for CI to download, and returns the variables of the script that downloads
+// it. The program is a script that starts tsmon, so that tsmon is not unpacked for each job.
 func install(t *testing.T) []string {
 	t.Helper()
 	program, err := exec.LookPath("tsmon")
@@ -138,7 +138,7 @@ func variable(env []string, name string) string {
 	return value
 }
 
-// bash runs a script of a job in the project and wants success.
+// bash runs a script of a job in the project, which must succeed.
 func (p *pipeline) bash(t *testing.T, env []string, script string) string {
 	t.Helper()
 	cmd := exec.Command("bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script)
@@ -220,8 +220,8 @@ func (p *pipeline) secrets() map[string]string {
 	}
 }
 
-// TestGitHubWorkflow walks the workflows that `tsmon init --ci github` writes: two
-// releases and a pre-release, built on four machines, a rollback, and a step of a rollout.
+// TestGitHubWorkflow runs the workflows that `tsmon init --ci github` writes: two releases and a
+// pre-release, built on four machines, a rollback, and a step of a rollout.
 func TestGitHubWorkflow(t *testing.T) {
 	storages(t, func(t *testing.T, fresh func(t *testing.T) *kit) {
 		p := newPipeline(t, fresh(t), "github")
@@ -263,7 +263,7 @@ func TestGitHubWorkflow(t *testing.T) {
 	})
 }
 
-// rollOut publishes a version, whose first step is over once what runs next does.
+// rollOut publishes a version. Its first step is over when the next command runs.
 func (p *pipeline) rollOut(t *testing.T, version string) {
 	t.Helper()
 	args := append([]string{"release", "publish", "--no-probe", "--version", version, "--steps", "5,100", "--every", "6h"}, matrix(t, version)...)
@@ -276,7 +276,7 @@ func (p *pipeline) rollOut(t *testing.T, version string) {
 	p.env = append(p.env, "LATER=7h")
 }
 
-// TestGitLabPipeline walks what `tsmon init --ci gitlab` writes.
+// TestGitLabPipeline runs the pipeline that `tsmon init --ci gitlab` writes.
 func TestGitLabPipeline(t *testing.T) {
 	storages(t, func(t *testing.T, fresh func(t *testing.T) *kit) {
 		p := newPipeline(t, fresh(t), "gitlab")

@@ -15,9 +15,9 @@ import (
 	"tsmon/store/servertest"
 )
 
-// TestWrittenIsSeen has a running server asked for a mean that it has cached, and that
-// a command then changes, which counts its writes in the records. That a server drops what
-// it has cached at its next look, a second later at most, is a test of api/monitor.
+// TestWrittenIsSeen: a running server has cached a mean, and a command then changes it. The command
+// counts its writes in the records, so the server returns the new mean. A test of api/monitor checks
+// that a server drops its cache at its next check, at most a second later.
 func TestWrittenIsSeen(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

@@ -167,7 +167,7 @@ func (p Plans) Find(ctx context.Context, channel, hash string) (*Waiting, error)
 	case hash != "":
 		return nil, noPlan(channel, hash)
 	case len(all) > 0:
-		return nil, bundle.Refuse(ErrStale, "run the command that made it again, which makes another; `tsmon plan withdraw "+all[0].Name()+" --channel "+channel+"` removes it", "none of %s waits but %s: %s", channel, all[0].Name(), all[0].Stale)
+		return nil, bundle.Refuse(ErrStale, "run the command that made it again, for a new plan; `tsmon plan withdraw "+all[0].Name()+" --channel "+channel+"` removes it", "none of %s waits but %s: %s", channel, all[0].Name(), all[0].Stale)
 	}
 	return nil, bundle.Refuse(ErrNoPlan, "`tsmon plan list` shows the plans that wait", "none of %s waits", channel)
 }

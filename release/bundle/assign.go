@@ -103,7 +103,7 @@ func (g *gatherer) assignTypes(byKey map[string]*Bundle) error {
 	for _, key := range slices.Sorted(maps.Keys(candidates)) {
 		best := preferred(candidates[key])
 		if len(best) > 1 {
-			return Refuse(ErrBundles, "say which one it is with --bundle "+key+"="+best[0].Path, "%s and %s are both for %s", best[0].Path, best[1].Path, key)
+			return Refuse(ErrBundles, "choose one with --bundle "+key+"="+best[0].Path, "%s and %s are both for %s", best[0].Path, best[1].Path, key)
 		}
 		byKey[key] = best[0]
 	}

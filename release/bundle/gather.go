@@ -315,7 +315,7 @@ func (g *gatherer) add(b Bundle) error {
 		return Refuse(ErrBundles, "build it again", "%s is empty", b.Path)
 	}
 	if strings.HasSuffix(b.Name, ".sig") || strings.HasSuffix(b.Name, ".json") || b.Name == "staged" {
-		return Refuse(ErrBundles, "give the update bundle, or rename it", "%s has a name that the release keeps for its own objects", b.Path)
+		return Refuse(ErrBundles, "give the update bundle, or rename it", "%s has a name that is reserved for other objects of the release", b.Path)
 	}
 	b.Size = info.Size()
 	g.bundles = append(g.bundles, b)

@@ -180,7 +180,7 @@ func open(b Bundle) (*os.File, os.FileInfo, error) {
 }
 
 func changed(path string) error {
-	return Refuse(ErrChanged, "let nothing write to the bundle meanwhile, then run it again", "%s", path)
+	return Refuse(ErrChanged, "let no other program write to the bundle, then run the command again", "%s", path)
 }
 
 // unchanged reads a file, and writes what it reads to copies. It fails with ErrChanged, instead of

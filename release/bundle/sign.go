@@ -30,7 +30,7 @@ func (r Reader) Sign(ctx context.Context, paths []string) ([]Signed, error) {
 		info, err := stat(path)
 		switch {
 		case kind.Version != "" && kind.Version != r.Version:
-			return nil, Refuse(ErrBundles, "give its own version, or rename it", "%s is named version %s, not %s", path, kind.Version, r.Version)
+			return nil, Refuse(ErrBundles, "give the version in its name, or rename it", "%s is named version %s, not %s", path, kind.Version, r.Version)
 		case err != nil:
 			return nil, err
 		case !info.Mode().IsRegular() || info.Size() == 0:

@@ -181,4 +181,4 @@ func (x *Export) bundle(ctx context.Context, a *archive, b piece) error {
 	return err
 }
 
-const repairMend = "`tsmon channel repair CHANNEL --bundle FILE` puts it back, FILE with its bytes; then export again"
+const repairMend = "`tsmon channel repair CHANNEL --bundle FILE` restores it from a copy; then export again"

@@ -278,7 +278,7 @@ func TestStrangers(t *testing.T) {
 	free := newPlace(t, "http://10.0.0.9", hq.key)
 	free.must(t, hq.export(t, 0))
 
-	// follows: `tsmon channel repair CHANNEL --bundle FILE` puts it right if a channel shows it, FILE with its bytes; else remove the object
+	// follows: `tsmon channel repair CHANNEL --bundle FILE` restores it from a copy if a channel shows it; otherwise remove the object
 	key := "releases/1.0.0/App_1.0.0_x64_en-US.msi.zip"
 	taken := newPlace(t, "http://10.0.0.10", hq.key)
 	if _, err := taken.Store.Create(t.Context(), key, strings.NewReader("x"), 1, object.Attributes{}); err != nil {

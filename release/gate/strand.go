@@ -183,14 +183,14 @@ func (m Move) unmeant(versions []string) []string {
 
 // refuseStranding refuses to strand clients: it names them, and says how to avoid it.
 func (m Move) refuseStranding(left, versions []string, where string) error {
-	mend := "lead them over with a bridge release, which `tsmon keys rotate --to FILE` plans for the new public key; or say --strand " +
+	mend := "publish a bridge release first, which `tsmon keys rotate --to FILE` plans for the new public key; or add --strand " +
 		VersionRange{left[0], left[len(left)-1]}.String() + " to leave them behind"
 	if key := m.signable(versions); key != "" {
 		switch {
 		case m.Part:
-			mend = "give this job the private key of " + key + ", which they have, in TAURI_SIGNING_PRIVATE_KEY, or sign with that by `tsmon release sign`, and stage it again; or " + mend
+			mend = "give this job the private key of " + key + ", which they have, in TAURI_SIGNING_PRIVATE_KEY, or sign with that key by `tsmon release sign`, and stage it again; or " + mend
 		case m.Staged && strings.Contains(m.signers(), " and "):
-			mend = "stage what another key signed again, signed with the private key of " + key + ", which they have; or " + mend
+			mend = "stage those bundles again, signed with the private key of " + key + ", which they have; or " + mend
 		default:
 			mend = "sign it with the private key of " + key + ", which they have; or " + mend
 		}

@@ -84,7 +84,7 @@ func (l Library) VerifyStored(ctx context.Context, r *Record, allowUnbound bool)
 }
 
 func (l Library) verifyOne(ctx context.Context, version string, b Stored, allowUnbound bool) error {
-	const mend = "`tsmon channel repair CHANNEL --bundle FILE` puts it back, FILE with its bytes; else publish a higher version"
+	const mend = "`tsmon channel repair CHANNEL --bundle FILE` restores it from a copy; without one, publish a higher version"
 	key := BundleKey(version, b.Name)
 	same, err := l.Holds(ctx, key, b.Size, b.CRC64)
 	switch {

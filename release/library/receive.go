@@ -128,7 +128,7 @@ func (l Library) Whole(ctx context.Context, version string, b Stored) (bool, err
 }
 
 func otherBytes(key string) error {
-	return bundle.Refuse(ErrOtherBytes, "`tsmon channel repair CHANNEL --bundle FILE` puts it right if a channel shows it, FILE with its bytes; else remove the object", "%s has other bytes here", key)
+	return bundle.Refuse(ErrOtherBytes, "`tsmon channel repair CHANNEL --bundle FILE` restores it from a copy if a channel shows it; otherwise remove the object", "%s has other bytes here", key)
 }
 
 // Accept returns an error unless the signature of a bundle is valid, as far as that can be

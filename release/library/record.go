@@ -232,7 +232,7 @@ func (r *Record) Encode() ([]byte, error) {
 func (r *Record) SameBundles(ours []Stored, shown bool) error {
 	mend := "a version's bytes never change: publish a higher version"
 	if !shown {
-		mend = "no channel ever showed it: `tsmon release discard " + r.Version + "` throws it away"
+		mend = "no channel ever showed it: `tsmon release discard " + r.Version + "` deletes it"
 	}
 	published := map[string]Stored{}
 	for _, b := range r.Bundles {

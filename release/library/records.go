@@ -71,7 +71,7 @@ func NotInStore(version string) error {
 }
 
 func notNamed(version string) error {
-	return bundle.Refuse(ErrStored, "`tsmon channel repair CHANNEL --bundle FILE` puts it back, FILE with the bytes of its release.json", "no record in %s is the one that the log names", Folder(version))
+	return bundle.Refuse(ErrStored, "`tsmon channel repair CHANNEL --bundle FILE` restores it from a copy of its release.json", "no record in %s is the one that the log names", Folder(version))
 }
 
 // settle decides which record counts.
@@ -138,7 +138,7 @@ func (l Library) each(ctx context.Context, version string) iter.Seq2[*Record, er
 				return
 			}
 		}
-		yield(nil, bundle.Refuse(ErrStored, "release under another version", "%s has more than %d records", Folder(version), maxRecords))
+		yield(nil, bundle.Refuse(ErrStored, "release under another version", "%s has %d records or more", Folder(version), maxRecords))
 	}
 }
 
@@ -171,7 +171,7 @@ func (l Library) Readable(ctx context.Context, version string) (records []*Recor
 func parseRecord(version string, number int, data []byte) (*Record, error) {
 	var r Record
 	if err := json.Unmarshal(data, &r); err != nil || r.Version != version || (len(r.Bundles) == 0) != r.Discarded || r.Discarded && number == 1 {
-		return nil, bundle.Refuse(ErrStored, "`tsmon channel repair CHANNEL --bundle FILE` puts it back, FILE with the bytes of its release.json", "%s is not the record of %s", RecordKey(version, number), version)
+		return nil, bundle.Refuse(ErrStored, "`tsmon channel repair CHANNEL --bundle FILE` restores it from a copy of its release.json", "%s is not the record of %s", RecordKey(version, number), version)
 	}
 	r.Sum, r.Number = SumOf(data), number
 	return &r, nil

@@ -145,7 +145,7 @@ func (l Library) readStaged(ctx context.Context, version string, s *Staged) erro
 	}
 	read, err := decodeStaged(version, s.Target, data)
 	if err != nil {
-		s.Damage = bundle.Refuse(ErrStored, "`tsmon release discard "+version+"` throws away what is staged; then stage all targets again", "%s: %v", key, err)
+		s.Damage = bundle.Refuse(ErrStored, "`tsmon release discard "+version+"` deletes what is staged; then stage all targets again", "%s: %v", key, err)
 		return nil
 	}
 	read.Number = s.Number

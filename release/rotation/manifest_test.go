@@ -51,7 +51,7 @@ func TestManifestFollowers(t *testing.T) {
 		}
 		return texts
 	}
-	want := []string{"add a channel that follows stable-2 to tsmon.yaml, such as beta-2, with the other settings of beta, which stays at the bridge, for it follows stable; have the bridge read beta-2/latest.json where it read beta/latest.json; if clients read the bucket itself, let everybody read beta-2/ there", "beta-2 like beta after stable-2"}
+	want := []string{"add a channel that follows stable-2 to tsmon.yaml, such as beta-2, with the other settings of beta, which stays at the bridge because it follows stable; have the bridge read beta-2/latest.json where it read beta/latest.json; if clients read the bucket itself, let everybody read beta-2/ there", "beta-2 like beta after stable-2"}
 	if got := told(); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}

@@ -82,7 +82,7 @@ func (r *rotation) findKeys(trusted signing.Keyring) error {
 	case found && own.PublicKey != r.to:
 		return bundle.Refuse(ErrKey, "generate another with `tsmon keys generate --output FILE`", "another trusted key has the id %s", r.to.ID())
 	case found && own.Until != "":
-		return bundle.Refuse(ErrKey, "generate a new one with `tsmon keys generate --output FILE`", "%s is trusted %s, and was left before", r.to.ID(), own.Span)
+		return bundle.Refuse(ErrKey, "generate a new one with `tsmon keys generate --output FILE`", "%s is trusted %s, and was replaced before", r.to.ID(), own.Span)
 	}
 	others := slices.DeleteFunc(slices.Clone(trusted), func(k signing.TrustedKey) bool { return k.PublicKey == r.to })
 	if len(others) == 0 {

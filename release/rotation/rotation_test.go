@@ -85,7 +85,7 @@ func TestWithoutWatershed(t *testing.T) {
 	h.publish("2.0.0", h.old)
 	p := h.plan("")
 	h.want(p, Waiting, "tsmon release publish --channel stable --version 2.0.1 --strand 1.0.0 DIR")
-	if text := p.Next[0].Text; !strings.Contains(text, "no watershed") || !strings.Contains(text, "would strand 1.0.0 (how many there are is not known here)") {
+	if text := p.Next[0].Text; !strings.Contains(text, "no watershed") || !strings.Contains(text, "would strand 1.0.0 (their number is not known here)") {
 		t.Error(text)
 	}
 	known = map[string]int{"1.0.0": 2, "2.0.0": 5}

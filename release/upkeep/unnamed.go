@@ -49,7 +49,7 @@ func (k Keeper) Unnamed(ctx context.Context) (found Findings, err error) {
 	}
 	for _, version := range slices.SortedFunc(slices.Values(w.unshown), library.CompareVersions) {
 		found.find(library.Folder(version), errUnshown,
-			"`tsmon release publish --version "+version+"` completes it; if it is not to be released, `tsmon release discard "+version+"` throws it away, and a day later `tsmon release prune --strays` removes its files")
+			"`tsmon release publish --version "+version+"` completes it; if it is not to be released, `tsmon release discard "+version+"` deletes it, and a day later `tsmon release prune --strays` removes its files")
 	}
 	for _, key := range w.report.Leftovers {
 		if strings.HasPrefix(key, library.Root) {

@@ -47,7 +47,7 @@ type Entered struct {
 
 // NoEvidence says what became of views that are ahead of a log which operators sign.
 func NoEvidence(channel string, ahead error) string {
-	return fmt.Sprintf("%v: it is rendered anew from the log, whose entries are signed. If a server raises an alarm, the entry was there and is lost: `tsmon channel repair %s --bundle FILE` puts it back before anything else moves, `tsmon channel verify %s --accept` gives it up",
+	return fmt.Sprintf("%v: it is rendered anew from the log, whose entries are signed. If a server raises an alarm, the entry was there and is lost: `tsmon channel repair %s --bundle FILE` restores it before anything else moves, `tsmon channel verify %s --accept` gives it up",
 		ahead, channel, channel)
 }
 

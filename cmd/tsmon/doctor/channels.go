@@ -196,7 +196,7 @@ func (p channelsArea) known(ctx context.Context, n *notes, r channels.Repository
 	case err != nil:
 		n.failed(err, "see storage")
 	case !there:
-		n.fail("`tsmon channel repair "+name+"` has the log say what is missing, or puts it back, with --bundle FILE", "%s shows entry %d, which its log lacks", name, shown.Sequence)
+		n.fail("`tsmon channel repair "+name+"` restores what is missing with --bundle FILE, or else declares it lost", "%s shows entry %d, which its log lacks", name, shown.Sequence)
 	case head != nil && head.Sequence == shown.Sequence && !p.sound(name, data):
 		n.fail(restore(log), "%s shows %s, which is not what entry %d of its log says", name, shown.Version, shown.Sequence)
 	default:

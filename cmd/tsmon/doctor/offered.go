@@ -56,5 +56,5 @@ func (p channelsArea) holds(ctx context.Context, n *notes, l library.Library, ch
 }
 
 func putBack(channel string) string {
-	return "`tsmon channel repair " + channel + " --bundle FILE`, FILE with the bytes that were published, puts them back; else publish a higher version"
+	return "`tsmon channel repair " + channel + " --bundle FILE` restores them from a copy; without one, publish a higher version"
 }

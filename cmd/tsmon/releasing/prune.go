@@ -41,7 +41,7 @@ after a day, and so are the staging records of published releases.
 --strays removes no old releases, but those leftovers, and everything else that has been
 among the releases for a day and that no log names, for example files put there by
 somebody with stolen credentials. Where operators sign, ` + "`tsmon channel verify`" + ` and
-` + "`tsmon doctor`" + ` name them. Complete releases are kept; ` + "`tsmon release discard`" + ` throws away
+` + "`tsmon doctor`" + ` name them. Complete releases are kept; ` + "`tsmon release discard`" + ` deletes
 one that no channel has shown.`,
 		Example: `  tsmon release prune --keep 10 --older-than 90d --dry-run
   tsmon release prune --keep 10 --older-than 90d
