@@ -48,6 +48,11 @@ func (f *shareFlags) rollout() (*channels.Rollout, error) {
 	case f.given("cohort") && !f.given("percent"):
 		r.Steps = []int{0} // nobody else
 	}
+	for _, cohort := range r.Cohorts {
+		if err := channels.CheckCohort(cohort); err != nil {
+			return nil, cli.Usagef("--cohort: %w", err)
+		}
+	}
 	if err := r.Check(); err != nil {
 		return nil, cli.WithHint(cli.Usage(err), "write --percent 10, or --steps 5,25,50,100 --every 6h")
 	}

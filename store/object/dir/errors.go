@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"syscall"
 
 	"tsmon/store/object"
@@ -25,6 +26,10 @@ func (s *Store) explain(op, key string, err *error) {
 		return
 	case errors.Is(*err, fs.ErrNotExist):
 		*err = cmp.Or(s.present(), *err)
+	case errors.Is(*err, fs.ErrPermission):
+		if at, ok := errors.AsType[*fs.PathError](*err); ok && !filepath.IsAbs(at.Path) {
+			*err = &fs.PathError{Op: "access", Path: filepath.Join(s.root, at.Path), Err: at.Err}
+		}
 	}
 	*err = fmt.Errorf("%s %s: %w", op, cmp.Or(key, "everything"), translate(*err))
 }

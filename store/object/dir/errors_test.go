@@ -41,6 +41,16 @@ func TestExplain(t *testing.T) {
 	}
 }
 
+// TestExplainRights wants that an error says which folder the rights are missing in: the paths
+// of os.Root begin below the store's.
+func TestExplainRights(t *testing.T) {
+	s := &Store{root: "/srv/store"}
+	var got error = &fs.PathError{Op: "openat", Path: ".tsmon/temp-x", Err: syscall.EACCES}
+	if s.explain("create", "a/b", &got); got.Error() != "create a/b: access /srv/store/.tsmon/temp-x: permission denied" {
+		t.Errorf("the error is %v", got)
+	}
+}
+
 // TestExplainSource: an error of the caller's reader is returned unchanged, even if it looks
 // like one of the store.
 func TestExplainSource(t *testing.T) {
