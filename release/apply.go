@@ -44,7 +44,7 @@ func (p *Publisher) finish(ctx context.Context, plan *Plan, o Options) (*Plan, e
 	return plan, errors.Join(plan.broken...)
 }
 
-// rehearse marks a plan, which is not to be applied, with whose signatures it takes.
+// rehearse sets Needs for a dry run: the operators who would have to sign the plan.
 func (plan *Plan) rehearse(plans approval.Plans) (err error) {
 	plan.DryRun = true
 	if plan.Entry != nil && plan.Action != channels.Follow { // which goes by the signatures of its leader's

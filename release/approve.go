@@ -81,9 +81,9 @@ func (p *Publisher) Approve(ctx context.Context, channel, hash string, apply boo
 	return plan, err
 }
 
-// Await waits until a plan has all signatures and is made, and returns it with its outcome. It
-// makes the plan if whoever signed last was interrupted, and retries when the store fails. The
-// error wraps approval.ErrStale once the plan can't be made any more.
+// Await waits until a plan has all signatures and is applied, and returns it with its outcome. It
+// applies the plan itself if the last signer was interrupted, and retries when the store fails. The
+// error wraps approval.ErrStale if the plan can't be applied any more.
 func (p *Publisher) Await(ctx context.Context, plan *Plan) (*Plan, error) {
 	plans, hash, log := p.Plans(), plan.Waiting.Hash, plan.Waiting.Log
 	for {
@@ -126,8 +126,7 @@ func (p *Publisher) completed(ctx context.Context, channel, hash string, why err
 	return plan, err
 }
 
-// introducesNew reports whether a plan gives clients a release that the log, as it stands,
-// does not give them.
+// introducesNew reports whether a plan gives clients a release that the present log does not.
 func introducesNew(w *approval.Waiting) bool {
 	switch head := w.Log.Head(); w.Entry.Action {
 	case channels.Appoint, channels.Accept, channels.Pause:
@@ -138,7 +137,8 @@ func introducesNew(w *approval.Waiting) bool {
 	return true
 }
 
-// Introduced returns the release that an entry introduces: that of its rollout, if it has one.
+// Introduced returns the release that an entry introduces. If the entry has a rollout, it is the
+// rollout's release.
 func Introduced(e *channels.Entry) *channels.Release {
 	if e.Rollout != nil {
 		return &e.Rollout.Release

@@ -13,7 +13,7 @@ import (
 	"tsmon/store/object"
 )
 
-// checkPublish judges what can be judged before anything is read.
+// checkPublish makes the checks that need neither the bundles nor the store.
 func (p planner) checkPublish(o PublishOptions) error {
 	if _, err := bundle.ParseVersion(o.Version); err != nil {
 		return err

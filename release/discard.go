@@ -10,17 +10,17 @@ import (
 	"tsmon/release/library"
 )
 
-// Discarded is what was thrown away of a version.
+// Discarded is the result of Discard.
 type Discarded struct {
 	Version string   `json:"version"`
-	Changed bool     `json:"changed"` // false: there was nothing
-	Staged  []string `json:"staged"`  // targets
-	Record  bool     `json:"record"`  // it was complete, and shown by no channel
+	Changed bool     `json:"changed"` // false: there was nothing to discard
+	Staged  []string `json:"staged"`  // targets with staged bundles
+	Record  bool     `json:"record"`  // the version was complete, and shown by no channel
 }
 
-// Discard deletes what is staged of a version and its record, so that other
-// bundles can have the number. A version that a channel showed is refused. Objects
-// stay as they are: marks that follow them say that they count no more.
+// Discard discards the staged bundles of a version and its record, so that other bundles can have
+// the number. A version that a channel showed is refused. Objects stay in the store until Prune
+// removes them; marks say that they no longer count.
 func (p *Publisher) Discard(ctx context.Context, version string) (*Discarded, error) {
 	if _, err := bundle.ParseVersion(version); err != nil {
 		return nil, err

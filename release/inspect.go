@@ -25,19 +25,19 @@ type Inspector struct {
 	p        *Publisher
 }
 
-// Inspector returns the one of the publisher's store.
+// Inspector returns an inspector of the publisher's store.
 func (p *Publisher) Inspector() Inspector { return Inspector{p.Library(), p.Repository(), p} }
 
-// stage is what the store holds of a version, and how the channels stand.
+// stage is the content of the store for a version, and the state of the channels.
 type stage struct {
 	*library.RecordSet
 	version string
-	staged  map[string]*library.Staged // with the marks of what was discarded
+	staged  map[string]*library.Staged // including the marks of discarded bundles
 	found   map[string]int64           // objects in the release's folder
 	view    view
 }
 
-// lookAtStage reads everything that a version consists of, and refuses what is damaged.
+// lookAtStage reads all objects of a version, and refuses damaged ones.
 func (in Inspector) lookAtStage(ctx context.Context, version string) (*stage, error) {
 	st, err := in.readStage(ctx, version)
 	for _, target := range slices.Sorted(maps.Keys(st.staged)) {
@@ -122,8 +122,8 @@ func (s *state) catchUp(ctx context.Context, r channels.Repository) (err error) 
 	return err
 }
 
-// Replay returns what every kind of client got from an entry of a log, by the keys and the
-// policy of now. Nil without a log entry of that number, or without trusted keys.
+// Replay returns what every kind of client got from an entry of a log, by the present keys and
+// policy. It returns nil if there is no entry with that number, or there are no trusted keys.
 func (in Inspector) Replay(log *channels.Log, sequence uint64) ([]gate.Reach, error) {
 	i := slices.IndexFunc(log.Entries, func(e channels.Entry) bool { return e.Sequence == sequence })
 	if i < 0 || len(in.Keys) == 0 {

@@ -30,7 +30,8 @@ func (p *Publisher) Build(ctx context.Context, o PublishOptions, baseURL string)
 	return &m, nil
 }
 
-// chooser decides what a channel is moved to. A change without an action leaves it as it is.
+// chooser chooses the next state of a channel. A change without an action leaves the channel as it
+// is.
 type chooser func(planner, view, *state, Options) (change, error)
 
 // move carries out a move to a release that the store holds, or that needs none. others are
@@ -98,8 +99,8 @@ func (p *Publisher) Resume(ctx context.Context, o Options) (*Plan, error) {
 	return p.move(ctx, o, planner.resume)
 }
 
-// Pause holds the newest release of a channel back: everybody is offered the release before.
-// Clients that have it keep it. On a channel that is paused it does nothing.
+// Pause stops offering the newest release of a channel: everybody is offered the previous one.
+// Clients that have the newest release keep it. If the channel is paused, Pause does nothing.
 func (p *Publisher) Pause(ctx context.Context, o Options) (*Plan, error) {
 	return p.move(ctx, o, planner.pause)
 }

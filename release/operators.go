@@ -50,14 +50,14 @@ func (p *Publisher) Appoint(ctx context.Context, o Options, along ...string) (*P
 	return (&applying{&bare, plan}).decide(ctx, pl, channels.Entry{Why: cmp.Or(o.Why, approval.Appointed), Operators: wanted}, o.DryRun)
 }
 
-// unmoved returns the plan of a decision about a channel that leaves clients with what they get.
+// unmoved returns the plan of a decision that does not change what clients get.
 func (p planner) unmoved(s *state, action channels.Action) *Plan {
 	plan := newPlan(p.publicURL, s.log, s.log.Head())
 	plan.Action, plan.seen = action, s.seen
 	return plan
 }
 
-// decide enters a decision into the log. e holds what is decided.
+// decide enters the decision e into the log.
 func (w *applying) decide(ctx context.Context, pl planner, e channels.Entry, dry bool) (*Plan, error) {
 	plan := w.plan
 	e.Action, e.Who, e.Origin, e.When, e.Release, e.Rollout = plan.Action, pl.who, pl.origin, pl.now, plan.head.Release, plan.head.Rollout

@@ -18,8 +18,8 @@ import (
 	"tsmon/signing"
 )
 
-// Plan is a move of a channel that was worked out and not yet made: the next log entry, and
-// what every kind of client gets from then on. Apply carries it out.
+// Plan is a planned move of a channel: the next log entry, and what every kind of client gets after
+// it. Apply carries it out.
 type Plan struct {
 	Action   channels.Action `json:"action"` // of the entry with number Sequence
 	Channel  string          `json:"channel"`
@@ -45,7 +45,7 @@ type Plan struct {
 	Base      channels.Position `json:"base"`                // end of the log; the entry is appended only there
 	Entry     *channels.Entry   `json:"entry,omitempty"`     // nil: the log has it already
 	Waiting   *approval.Waiting `json:"waiting,omitempty"`   // nil: the entry needs no more signatures
-	// Needs says, of a dry run, whose signatures the entry needs; nil if it needs none.
+	// Needs says, after a dry run, who must sign the entry; nil if nobody must.
 	Needs *approval.Need `json:"needs,omitempty"`
 
 	why    string
@@ -67,7 +67,7 @@ type Share struct {
 	Since   time.Time         `json:"since"`           // when this step was taken
 	Due     time.Time         `json:"due,omitzero"`    // when the next step is due
 	Cohorts []string          `json:"cohorts,omitempty"`
-	// AllowMissing are platform keys whose clients are left as they are on purpose.
+	// AllowMissing are platform keys whose clients get no update on purpose.
 	AllowMissing []string `json:"allow_missing,omitempty"`
 	Paused       bool     `json:"paused"`
 	Rings        []int    `json:"rings,omitempty"` // included, if the channel keeps rings
@@ -158,8 +158,8 @@ type state struct {
 // view is the channels as they were read.
 type view map[string]*state
 
-// before returns what clients of a channel see: the head of the log, or, before the first entry,
-// a manifest that was put there by other means; nil if there is none that clients can read.
+// before returns the manifest that clients of a channel see: that of the log's head, or, before the
+// first entry, one that was written by other means. It returns nil if clients can read none.
 func (p planner) before(s *state) *manifest.Response {
 	data := s.seen[0].Data
 	if head := s.log.Head(); head != nil {
@@ -173,13 +173,13 @@ func (p planner) before(s *state) *manifest.Response {
 	return response
 }
 
-// change is what a channel is to get.
+// change is the next state of a channel.
 type change struct {
 	gate.Move
 	from, why string
-	version   string // to be verified in the store first; empty: clients have it already
-	// rollout is what the entry holds. If others is not nil, the rollout is of
-	// Release, and all other clients get others.
+	version   string // the version to verify in the store first; empty: clients have it already
+	// rollout is the rollout of the entry. If others is not nil, the rollout offers Release, and
+	// all other clients get others.
 	rollout  *channels.Rollout
 	others   *channels.Release
 	bundles  []library.Stored
@@ -206,7 +206,7 @@ func (p planner) next(s *state, c change) channels.Entry {
 	return s.log.Next(e)
 }
 
-// plan holds a change to the gate, and works out what follows from it.
+// plan checks a change by the rules of the gate, and plans the move and those of the followers.
 func (p planner) plan(v view, s *state, c change) (*Plan, error) {
 	if !c.Standing {
 		c.Release = s.log.Carry(c.Release)
@@ -263,7 +263,7 @@ func (p planner) plan(v view, s *state, c change) (*Plan, error) {
 	return plan, nil
 }
 
-// move completes a move with what is known of the channel.
+// move fills in what the gate must know about the channel.
 func (p planner) move(s *state, m gate.Move) gate.Move {
 	policy := p.policies[s.channel]
 	m.Keys, m.PublicURL, m.Log, m.Before, m.Fleet, m.Types = p.keys, p.publicURL, s.log, p.before(s), s.clients, s.types
@@ -271,7 +271,7 @@ func (p planner) move(s *state, m gate.Move) gate.Move {
 	return m
 }
 
-// others returns the channels that could be read, without that of s, sorted by name.
+// others returns the channels that could be read, except the channel of s, sorted by name.
 func (v view) others(s *state) (others []gate.Channel) {
 	for _, name := range slices.Sorted(maps.Keys(v)) {
 		if other := v[name]; name != s.channel && other.err == nil {

@@ -12,8 +12,8 @@ import (
 	"tsmon/release/library"
 )
 
-// probe fetches what clients get of every channel that was moved. Bundles are
-// downloaded unless there was nothing to do, as mostly for steps of rollouts.
+// probe fetches what clients get from every channel that was moved. It downloads bundles unless
+// nothing changed, as is usual for steps of rollouts.
 func (w *applying) probe(ctx context.Context) error {
 	plan := w.plan
 	if w.Probe == nil {
@@ -35,8 +35,8 @@ func (w *applying) probe(ctx context.Context) error {
 	return nil
 }
 
-// fetch fetches what clients get of a channel with a log, up to the first address that is not as
-// it should be. moved says what the channel shows, for the refusal.
+// fetch fetches what clients get from a channel with a log, up to the first wrong address. moved
+// says what the channel shows, for the error.
 func (in Inspector) fetch(ctx context.Context, log *channels.Log, moved string, bundles bool) error {
 	for _, v := range in.sights(log) {
 		address := in.p.PublicURL + "/" + v.Key
@@ -108,7 +108,7 @@ func (in Inspector) Seen(ctx context.Context, channel string) error {
 	return in.fetch(ctx, log, "", false)
 }
 
-// mendSight says what to do about an address of a channel where clients don't get what they should.
+// mendSight returns the hint for an address where clients don't get what the channel shows.
 func mendSight(channel, address string, err error) string {
 	if errors.Is(err, ErrWithheld) {
 		return "look for the alarm of the server there: it shows nothing of a channel that it does not believe. If the store was begun anew, or restored from a backup, `tsmon channel verify " + channel + " --accept` gives up what the server had seen; --no-probe skips this"

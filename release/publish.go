@@ -27,8 +27,8 @@ type publishing struct {
 	st   *stage
 }
 
-// startPublishing checks what can be checked before anything is read, and reads the bundles
-// while the store answers. The caller calls stop at the end.
+// startPublishing makes the checks that need no reading, and then reads the bundles and the store at
+// the same time. The caller must call stop at the end.
 func startPublishing(ctx context.Context, p *Publisher, o PublishOptions) (w publishing, stop func(), err error) {
 	o.AllowUnbound = o.AllowUnbound || p.Policies[o.Channel].AllowUnbound
 	pl, err := p.planner(o.Channel)
@@ -60,9 +60,9 @@ func retryRaced[T any](try func() (T, error)) (result T, err error) {
 	return result, err
 }
 
-// Publish uploads a release and moves a channel to it. The same call again finishes
-// what an interrupted one began, or does nothing. Errors are a *Refusal, a
-// *channels.ConflictError, those of signing, or the store's.
+// Publish uploads a release and moves a channel to it. The same call again completes an interrupted
+// one, or does nothing. Errors are a *Refusal, a *channels.ConflictError, those of signing, or the
+// store's.
 func (p *Publisher) Publish(ctx context.Context, o PublishOptions) (*Plan, error) {
 	w, stop, err := startPublishing(ctx, p, o)
 	if err != nil {
@@ -122,8 +122,8 @@ func (w publishing) plan(ctx context.Context) (*Plan, error) {
 	return plan, err
 }
 
-// record returns the record of the release: the store's, if it has these bundles and they are
-// sound there, else one that is to be created.
+// record returns the record of the release: the store's, if it has these bundles and they are sound,
+// else a new record.
 func (w publishing) record(ctx context.Context, bundles []library.Stored) (*library.Record, error) {
 	st := w.st
 	if st.Counts == nil || st.Shown == "" && st.Counts.ExtendedBy(bundles) {
@@ -161,7 +161,7 @@ func (w publishing) readBundles(ctx context.Context) ([]bundle.Contents, error) 
 	return reader.Read(ctx, w.o.Bundles)
 }
 
-// unlock opens the private key, and refuses one whose signatures clients would refuse.
+// unlock opens the private key, and refuses a key that clients don't trust.
 func (w publishing) unlock() (signing.PrivateKey, error) {
 	key, err := w.o.Unlock()
 	if err == nil && !w.Keys.Trusts(key.Public()) {

@@ -14,18 +14,18 @@ import (
 
 // StageOptions describe what one job of a build matrix stages.
 type StageOptions struct {
-	PublishOptions      // Channel is the one whose required targets count
-	Replace        bool // what is staged for the targets may change
-	Publish        bool // publish once the targets that Channel requires are there
+	PublishOptions      // Channel decides which targets are required
+	Replace        bool // staged bundles of the targets may be replaced
+	Publish        bool // publish once all required targets are staged
 }
 
-// StageReport is what is staged of a version.
+// StageReport is the result of Stage.
 type StageReport struct {
 	Version string            `json:"version"`
 	Channel string            `json:"channel"`
-	Changed bool              `json:"changed"` // false: the bundles were there before
+	Changed bool              `json:"changed"` // false: the bundles were already staged
 	Staged  []*library.Staged `json:"staged"`  // by target, sorted
-	// Missing are the platform keys that the channel requires, or has, and nobody staged yet.
+	// Missing are the platform keys that the channel requires, or has, and that are not staged yet.
 	Missing []string `json:"missing"`
 	// Hint says, with Publish, why the version is not published yet, and how to proceed.
 	Hint      string   `json:"hint,omitempty"`
@@ -33,15 +33,15 @@ type StageReport struct {
 	Warnings  []string `json:"warnings,omitempty"`
 }
 
-// open returns what is staged, by target. ours take the place of what is staged for their targets.
+// open returns the staged bundles, by target. ours replace those of their targets.
 func (st *stage) open(ours map[string]*library.Staged) map[string]*library.Staged {
 	targets := maps.Clone(st.staged)
 	maps.Copy(targets, ours)
 	return targets
 }
 
-// merged returns the bundles of everything that is staged, with the keys that they have
-// together. ours take the place of what is staged for their targets.
+// merged returns all staged bundles, with the keys that they have together. ours replace those of
+// their targets.
 func (st *stage) merged(ours map[string]*library.Staged, rules *bundle.Rules) ([]bundle.Bundle, []library.Stored, error) {
 	together, all, err := library.Merged(st.open(ours), rules)
 	if err != nil {
@@ -69,7 +69,7 @@ func (st *stage) bundles(rules *bundle.Rules) ([]library.Stored, error) {
 	return all, nil
 }
 
-// take completes a publish with what is staged.
+// take completes a publish with the staged bundles.
 func (st *stage) take(o *PublishOptions) ([]library.Stored, error) {
 	all, err := st.bundles(o.Rules)
 	if err != nil {
@@ -87,7 +87,7 @@ func (st *stage) take(o *PublishOptions) ([]library.Stored, error) {
 	return all, err
 }
 
-// leavesNone refuses a publish of bundles that leaves out what is staged.
+// leavesNone refuses a publish that leaves out staged bundles.
 func (st *stage) leavesNone(o PublishOptions, ours []library.Stored) error {
 	if st.Shown != "" {
 		return nil

@@ -22,9 +22,9 @@ type staging struct {
 	o          StageOptions
 }
 
-// Stage stores the bundles of one job. With Publish, the job that completes what the channel
-// requires publishes the release; of several at once, one does. The same call again does
-// nothing, or completes what was interrupted. Errors are those of Publish.
+// Stage stores the bundles of one job. With Publish, the job that completes the targets of the
+// channel also publishes the release; if several jobs do at once, one of them publishes it. The same
+// call again completes an interrupted one, or does nothing. Errors are those of Publish.
 func (p *Publisher) Stage(ctx context.Context, o StageOptions) (*StageReport, error) {
 	run, stop, err := startPublishing(ctx, p, o.PublishOptions)
 	if err != nil {
@@ -40,7 +40,7 @@ func (p *Publisher) Stage(ctx context.Context, o StageOptions) (*StageReport, er
 	return report, w.publishStaged(ctx, report)
 }
 
-// once looks at the store and adds what it lacks.
+// once reads the store and adds the bundles that it lacks.
 func (w *staging) once(ctx context.Context) (report *StageReport, err error) {
 	if w.st, err = w.Inspector().lookAtStage(ctx, w.o.Version); err != nil {
 		return nil, err
@@ -110,8 +110,8 @@ func (w *staging) strands(contents []bundle.Contents) error {
 	return err
 }
 
-// change merges what a job has for one target with what is staged, and reports whether that
-// changes anything.
+// change merges a job's bundles for one target with the staged ones, and reports whether that changes
+// anything.
 func (w *staging) change(ctx context.Context, ours *library.Staged) (bool, error) {
 	before := w.st.staged[ours.Target]
 	if before == nil {
@@ -226,8 +226,8 @@ func (w *staging) reopen(ctx context.Context, ours map[string]*library.Staged) e
 	return releases.Create(ctx, library.RecordKey(w.o.Version, w.st.Next()), data, library.RecordAttributes)
 }
 
-// report reads again what is staged, and lists what the channel lacks. If a publish that began
-// meanwhile missed the change of this job, that is an error once a channel has shown the
+// report reads the staged bundles again, and lists what the channel lacks. A publish that began
+// meanwhile may have missed the change of this job. That is an error once a channel has shown the
 // version, and a warning before.
 func (w *staging) report(ctx context.Context, ours map[string]*library.Staged) (*StageReport, error) {
 	st, err := w.Inspector().lookAtStage(ctx, w.o.Version)
@@ -258,8 +258,8 @@ func (w *staging) report(ctx context.Context, ours map[string]*library.Staged) (
 	return report, nil
 }
 
-// publishStaged publishes what is staged if nothing is missing. If somebody else moves the
-// channel meanwhile, it tries again, as they may have published the version.
+// publishStaged publishes the staged bundles if nothing is missing. If somebody else moves the channel
+// meanwhile, it tries again, because they may have published the version.
 func (w *staging) publishStaged(ctx context.Context, report *StageReport) error {
 	if len(report.Missing) > 0 {
 		return nil

@@ -101,7 +101,8 @@ func wentBack(e *channels.Entry) error {
 	return refuse(ErrRolledBack, "`tsmon release rollback --channel "+e.Channel+" --to VERSION --reason TEXT` goes further back", "%s went back to %s already, by %s: %s", e.Channel, e.Version, e.Who, e.Why)
 }
 
-// previous returns the version that stood before the one that a channel shows.
+// previous returns the version to which a rollback goes by default: the last one before the present
+// version that was not rolled back.
 func previous(log *channels.Log) (string, error) {
 	head := log.Head()
 	for _, e := range slices.Backward(log.Standing()) {
@@ -153,8 +154,8 @@ func (s *state) rolling() (*channels.Rollout, error) {
 	return head.Rollout, nil
 }
 
-// roll returns the change to the next state of a channel's rollout, whose release was judged
-// when it was published.
+// roll returns the change to the next state of a channel's rollout. Its release was checked when it was
+// published.
 func (p planner) roll(s *state, action channels.Action, o Options, next *channels.Rollout) change {
 	c := p.changeTo(next.Version, action, o)
 	c.Release, c.AllowMissing, c.mayLose = next.Release, slices.Concat(next.AllowMissing, o.AllowMissing), true
@@ -190,7 +191,7 @@ func (p planner) rollout(_ view, s *state, o Options) (change, error) {
 	return c, nil
 }
 
-// advance chooses the next step of a rollout if it is due, else what finish does.
+// advance chooses the next step of a rollout if it is due. Otherwise it is finish.
 func (p planner) advance(v view, s *state, o Options) (change, error) {
 	if err := s.shows(); err != nil {
 		return change{}, err
@@ -216,7 +217,7 @@ func (p planner) resume(_ view, s *state, o Options) (change, error) {
 	return p.roll(s, channels.Resume, o, next), nil
 }
 
-// finish chooses what an interrupted move left open.
+// finish chooses the present state again, so that the rest of an interrupted move is done.
 func (p planner) finish(_ view, s *state, _ Options) (change, error) {
 	if err := s.shows(); err != nil {
 		return change{}, err
@@ -225,7 +226,7 @@ func (p planner) finish(_ view, s *state, _ Options) (change, error) {
 	return change{Move: gate.Move{Action: head.Action, Release: head.Release, Standing: true}, rollout: head.Rollout}, nil
 }
 
-// pause holds the newest release of a channel back. A release that everybody gets
+// pause stops offering the newest release of a channel. A release that everybody gets
 // becomes a paused rollout, and the channel shows the release before.
 func (p planner) pause(v view, s *state, o Options) (change, error) {
 	if err := cmp.Or(needsReason(o, "a pause"), s.shows()); err != nil {

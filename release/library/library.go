@@ -136,8 +136,8 @@ func (l Library) VerifyBytes(ctx context.Context, key string, sig signing.Signat
 	return verifier.Verify()
 }
 
-// Objects returns the sizes of what lies in a release's folder, by name, and the names
-// of what was written before a time.
+// Objects returns the sizes of the objects in a release's folder, by name, and the names of those that
+// were written before a time.
 func (l Library) Objects(ctx context.Context, version string, before time.Time) (found map[string]int64, old []string, err error) {
 	found = map[string]int64{}
 	for info, err := range l.Store.List(ctx, Folder(version), "") {
@@ -153,10 +153,10 @@ func (l Library) Objects(ctx context.Context, version string, before time.Time) 
 	return found, old, nil
 }
 
-// Settle adapts a bundle to what a publish that never moved a channel left in the
-// release's folder. A signature by the same key that is as good as the bundle's own is kept.
-// If the bundle was built or signed again since, its name belongs to other objects, and the
-// new one gets a name with the beginning of its digest.
+// Settle adapts a bundle to the objects that an incomplete publish left in the release's folder. A
+// signature there is kept if it is by the same key and as good as the bundle's own. If the bundle was
+// built or signed again since, other objects have its name. Then its name gets the beginning of its
+// digest.
 func (l Library) Settle(ctx context.Context, version string, b *Stored, found map[string]int64, allowUnbound bool) error {
 	name := b.Name
 	for length := 8; ; length += 8 {

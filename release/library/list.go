@@ -10,7 +10,7 @@ import (
 	"tsmon/store/object"
 )
 
-// Version is what the store holds of a version.
+// Version is the content of the store for a version.
 type Version struct {
 	Version string
 	Record  *Record   // nil: there is none, or it was discarded; List leaves it out
@@ -23,8 +23,7 @@ type Version struct {
 	keys map[string]bool // of everything in its folder; only List says them
 }
 
-// List returns the versions that are complete or of which something is staged, in the
-// updater's order.
+// List returns the versions that are complete or partly staged, in the updater's order.
 func (l Library) List(ctx context.Context) ([]Version, error) {
 	found, err := folders(ctx, l.Store, Root)
 	if err != nil {
@@ -60,7 +59,7 @@ func (l Library) List(ctx context.Context) ([]Version, error) {
 	return all, nil
 }
 
-// Standing returns the targets of which something is staged, sorted.
+// Standing returns the targets with staged bundles, sorted.
 func Standing(targets map[string]*Staged) []*Staged {
 	var found []*Staged
 	for _, target := range slices.Sorted(maps.Keys(targets)) {

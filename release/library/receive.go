@@ -143,9 +143,9 @@ func (l Library) Accept(version string, b Stored, allowUnbound bool) error {
 	return nil
 }
 
-// Receive creates a bundle of a version, and its signature, from r. If the bytes of r are not
-// those in the record, the error is ErrBytes; if r fails, it is that of r. In both cases no
-// object is created. r may be left unread if the store has the bundle already.
+// Receive creates a bundle of a version from r, and its signature. It returns ErrBytes if the bytes of
+// r are not those in the record, and the error of r if reading fails. In both cases no object is
+// created. If the store has the bundle already, r may be left unread.
 func (l Library) Receive(ctx context.Context, version string, b Stored, r io.Reader, allowUnbound bool) error {
 	key := BundleKey(version, b.Name)
 	_, err := l.Store.Create(ctx, key, b.Checked(r), b.Size, BundleAttributes)

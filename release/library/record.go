@@ -151,7 +151,7 @@ func (s *Stored) signedAlike(keys signing.Keyring, version, other string, allowU
 
 func checksumText(crc uint64) string { return fmt.Sprintf("%016x", crc) }
 
-// Folder is the key below which a version lies, with a slash at its end.
+// Folder returns the prefix of the keys of a version's objects. It ends with a slash.
 func Folder(version string) string { return Root + version + "/" }
 
 // Keys returns the platform keys of all bundles, sorted.
@@ -183,8 +183,8 @@ func (r *Record) Without(others []Stored) []Stored {
 	return rest
 }
 
-// Manifest returns the release as clients see it; baseURL is the address of the
-// folder that holds its bundles.
+// Manifest returns the release as clients see it. baseURL is the address of the folder with its
+// bundles.
 func (r *Record) Manifest(baseURL string) manifest.Manifest {
 	m := manifest.Manifest{Version: r.Version, Notes: r.Notes, PubDate: r.PubDate, Extra: r.Extra, Platforms: map[string]manifest.Platform{}}
 	for _, b := range r.Bundles {

@@ -16,10 +16,10 @@ import (
 	"tsmon/store/object"
 )
 
-// RecordSet is the records of a version. Several come about when a release that no
-// channel showed is added to or discarded: each is a new object, release.json,
-// release-2.json and so on, created only where none stands, so that of two publishers
-// at once one learns of the other.
+// RecordSet holds the records of a version. A release that no channel showed gets another record when
+// bundles are added or it is discarded. Each record is a new object: release.json, release-2.json and
+// so on. An object is only created if none exists, so that one of two concurrent publishers learns of
+// the other.
 type RecordSet struct {
 	records []*Record // oldest first
 	// counts is the record that a log names, else the newest; nil if there is none or

@@ -57,8 +57,8 @@ func stagedKey(version, target string, number int) string {
 	return fmt.Sprintf("%s%s/%s/%04d.json", StagedRoot, version, target, number)
 }
 
-// Find returns what another bundle takes the place of, nil if there is nothing: the
-// bundle of its type, or, of what only new users download, the file of its name.
+// Find returns the bundle that another bundle replaces: the one of the same type, or, for files that
+// only new users download, the one of the same name. It returns nil if there is none.
 func (s *Staged) Find(other *StagedBundle) *StagedBundle {
 	for i := range s.Bundles {
 		b := &s.Bundles[i]
@@ -107,8 +107,8 @@ func decodeStaged(version, target string, data []byte) (*Staged, error) {
 	return &s, nil
 }
 
-// Staged returns what is staged of a version, by target, with the marks of what was
-// discarded and with what is damaged.
+// Staged returns the staged bundles of a version, by target, including the marks of discarded ones and
+// damaged ones.
 func (l Library) Staged(ctx context.Context, version string) (map[string]*Staged, error) {
 	numbers := map[string]int{}
 	prefix := StagedRoot + version + "/"
@@ -199,8 +199,8 @@ func (l Library) Intact(ctx context.Context, version string, staged *StagedBundl
 	return ours.signedAlike(l.Keys, version, staged.Signature, allowUnbound), nil
 }
 
-// Needed returns the names of the bundles in a version's folder that its record, or
-// what is staged of it, refers to. The record may be nil.
+// Needed returns the names of the bundles in a version's folder to which its record or its staged
+// bundles refer. The record may be nil.
 func Needed(record *Record, staged map[string]*Staged) map[string]bool {
 	names := map[string]bool{}
 	if record != nil {

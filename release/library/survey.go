@@ -11,20 +11,20 @@ import (
 	"tsmon/channels"
 )
 
-// Surveyed is a version in the store with what the channels make of it.
+// Surveyed is a version in the store with its state on the channels.
 type Surveyed struct {
 	Version
-	// Date is when it was published; of one that is not complete, when something of it
-	// was last staged; zero if no channel showed it and its record can't be read.
+	// Date is when the version was published, or, if it is not complete, when a part of it was last
+	// staged. It is zero if no channel showed the version and its record can't be read.
 	Date       time.Time
-	Channels   []string                     // that show it to everybody, sorted, not nil
+	Channels   []string                     // channels that show it to everybody, sorted, not nil
 	Rollouts   map[string]*channels.Rollout // by channel that offers it to some clients
 	RolledBack []string                     // channels that were rolled back from it, sorted
-	Pruned     bool                         // bundles of it were removed, or are lost, and were not put back
+	Pruned     bool                         // some of its bundles were pruned or lost, and not restored
 }
 
-// Survey returns the versions of List with what the logs of all channels say of them.
-// Records are read only of versions that no log names.
+// Survey returns the versions of List with what the logs of all channels say about them. It reads
+// records only of versions that no log names.
 func (l Library) Survey(ctx context.Context) ([]Surveyed, error) {
 	versions, err := l.List(ctx)
 	if err != nil {
@@ -46,7 +46,7 @@ func (l Library) Survey(ctx context.Context) ([]Surveyed, error) {
 	return found, group.Wait()
 }
 
-// surveyed returns what can be said of a version without its record.
+// surveyed returns the state of a version as far as it is known without the record.
 func surveyed(v Version, logs []*channels.Log) Surveyed {
 	s := Surveyed{Version: v, Channels: []string{}, Rollouts: map[string]*channels.Rollout{}}
 	for _, staged := range v.Staged {

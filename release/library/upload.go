@@ -51,8 +51,7 @@ func (u Upload) Prove(ctx context.Context, bundles []Stored) error {
 	return object.CheckConditions(ctx, u.Store, BundleKey(u.Version, b.Name)+".sig", []byte(b.Signature), SignatureAttributes)
 }
 
-// All uploads those of the bundles whose files are at hand, and the signatures
-// of all.
+// All uploads the bundles whose files are at hand, and the signatures of all bundles.
 func (u Upload) All(ctx context.Context, bundles []Stored) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(2 * sideBySide)

@@ -16,8 +16,8 @@ import (
 // announces the version and then looks for claims: at least one of them sees the other.
 const claims = library.StagedRoot + "moves/"
 
-// Claim writes a claim and returns what removes it. One that stays, as after a crash,
-// keeps a version from Prune for Rest, and is then a leftover.
+// Claim writes a claim and returns a function that removes it. A claim that stays, for example after a
+// crash, protects the version from Prune for Rest, and is then a leftover.
 func Claim(ctx context.Context, store object.Store, version, channel string) (drop func(), err error) {
 	key := claims + version + "/" + channel + "-" + rand.Text()
 	if _, err := store.Create(ctx, key, bytes.NewReader(nil), 0, object.Attributes{}); err != nil {

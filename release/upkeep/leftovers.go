@@ -159,9 +159,8 @@ func (w *pruning) unreleased(ctx context.Context, version string, s *stock, stra
 	return nil
 }
 
-// surplus adds the records of a version that a channel has shown behind the one that logs name,
-// but for marks that it was discarded. If that one is lost, another may turn out to be it, and
-// all stay.
+// surplus handles a version that a channel has shown. It adds the records after the one that logs name,
+// except marks of a discard. If the named record is lost, another may turn out to be it, so all stay.
 func (w *pruning) surplus(ctx context.Context, version string, s *stock) error {
 	if len(s.records) == 1 && s.records[0].Key == library.RecordKey(version, 1) {
 		return nil // Verify compares it with the log
@@ -184,7 +183,7 @@ func (w *pruning) surplus(ctx context.Context, version string, s *stock) error {
 	return nil
 }
 
-// keepRecords adds the records of a version to the leftovers, but for those that stay.
+// keepRecords adds the records of a version to the leftovers, except those in stay.
 func (w *pruning) keepRecords(s *stock, stay []*library.Record) {
 	w.leave(s.records, func(key string) bool {
 		return slices.ContainsFunc(stay, func(r *library.Record) bool { return library.RecordKey(r.Version, r.Number) == key })

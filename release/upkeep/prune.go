@@ -16,12 +16,13 @@ import (
 	"tsmon/store/object"
 )
 
-// PruneOptions say which releases may go. Both must hold; zero values allow all.
+// PruneOptions choose the releases to prune. Both Keep and OlderThan must allow it; their zero values
+// allow all.
 type PruneOptions struct {
-	Keep      int           // newest releases of each channel that stay
+	Keep      int           // how many of each channel's newest releases stay
 	OlderThan time.Duration // since a channel last offered it
 	Why       string        // recorded in the logs
-	// Strays removes the leftovers alone, with all that lies among the releases and no log
+	// Strays removes no old releases, only leftovers and objects among the releases that no log
 	// names.
 	Strays bool
 	DryRun bool
@@ -34,7 +35,7 @@ type PrunedRelease struct {
 	Bytes   int64  `json:"bytes"`
 }
 
-// PruneReport is what Prune removed, or would remove.
+// PruneReport lists what Prune removed, or would remove.
 type PruneReport struct {
 	Changed  bool            `json:"changed"` // false: there was nothing to do
 	DryRun   bool            `json:"dry_run,omitempty"`
@@ -50,14 +51,13 @@ type PruneReport struct {
 }
 
 const (
-	// leftoverAge is how old everything of a version must be for Prune to remove what
-	// no release needs of it, and TrustAge how old such an object may be that a publish
-	// makes part of a release. Between them lies the time that a command may take.
+	// Prune removes objects that no release needs once all objects of the version are older than
+	// leftoverAge. A publish uses such an object only if it is not older than TrustAge. The
+	// difference is the time that a command may take.
 	leftoverAge = 24 * time.Hour
 	TrustAge    = leftoverAge / 2
-	// PruneTime is how long after its entries in the logs Prune may remove bundles, and
-	// Rest how long no channel can be moved to their versions. Between them lies
-	// what clocks may differ by.
+	// Prune may remove bundles for PruneTime after its entries in the logs. For Rest no channel can
+	// be moved to their versions. The difference allows for clocks that differ.
 	PruneTime = 10 * time.Minute
 	Rest      = 30 * time.Minute
 	// deletedAtOnce is how many objects are removed between two looks at the clock.
@@ -85,7 +85,7 @@ type pruning struct {
 	unshown []string
 }
 
-// stock is what a store holds of a version.
+// stock lists the objects of a version in the store.
 type stock struct {
 	records []object.Info
 	objects []object.Info // in its folder, but for records
@@ -347,8 +347,8 @@ func (w *pruning) announcement(ctx context.Context, log *channels.Log) (*channel
 	return &e, err
 }
 
-// stillPrunable spares the versions that a channel has come to need since, or that a log does
-// not say are pruned.
+// stillPrunable spares versions that a channel needs by now, and versions without an entry in one of
+// the logs.
 func (w *pruning) stillPrunable(ctx context.Context) error {
 	if len(w.doomed) == 0 {
 		return nil

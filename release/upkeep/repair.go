@@ -38,13 +38,13 @@ type RepairOptions struct {
 	DryRun bool
 }
 
-// Mended is what Repair did, or would do, to one object.
+// Mended is the repair of one object, or the planned one.
 type Mended struct {
 	Object string `json:"object"` // key in the store
 	Done   string `json:"done"`
 }
 
-// RepairReport is what Repair did, and the remaining problems.
+// RepairReport lists what Repair did, and the remaining problems.
 type RepairReport struct {
 	Channel string   `json:"channel"`
 	Version string   `json:"version"` // that the channel shows
@@ -62,7 +62,7 @@ type RepairReport struct {
 	// Waiting is the plan of the log entry, if that lacks signatures of operators: nothing is
 	// declared lost yet, and Findings are empty.
 	Waiting *approval.Waiting `json:"waiting,omitempty"`
-	// Needs says, of a dry run, whose signatures that entry takes; nil if it takes none.
+	// Needs says, after a dry run, who must sign that entry; nil if nobody must.
 	Needs *approval.Need `json:"needs,omitempty"`
 }
 
