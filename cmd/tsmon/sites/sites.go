@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -58,6 +59,9 @@ func sinceOf(names, texts []string) (map[string]uint64, error) {
 		n, err := strconv.ParseUint(number, 10, 32)
 		if err != nil || name == "" {
 			return nil, cli.WithHint(cli.Usagef("--since %q is not the number of an entry", text), "write --since 12, or --since stable=12,beta=9 for several channels")
+		}
+		if !slices.Contains(names, name) {
+			return nil, cli.Usagef("--since %s: the channel %s is not exported", text, name)
 		}
 		since[name] = n
 	}
