@@ -29,17 +29,17 @@ import (
 	"tsmon/store/servertest"
 )
 
-// TestScripts runs the scripts in testdata/script, which hold what a user could
-// type. Those named release-* run on a directory and on MinIO, those named minio-*
-// on MinIO only, the others on a directory only. Every third of those that run on both
-// runs on MinIO, and in the shares of a long run all of them.
+// TestScripts runs the scripts in testdata/script, which contain what a user could type. Scripts
+// named release-* run on a directory and on MinIO, those named minio-* only on MinIO, and the
+// others only on a directory. Of those that run on both, every third runs on MinIO, and in a long
+// run all of them.
 //
 // In a script TSMON_STORAGE, TSMON_TRUSTED_KEYS and TAURI_SIGNING_PRIVATE_KEY are
-// set, $VECTORS is the folder of keys and signatures of other tools, $CONTENT the
-// folder of a tenant's file, $GUIDES that of the checkout, $LATER the duration by which commands and the store are ahead
-// of now, $SKEW the one by which the clocks of commands differ from the store's; on MinIO
-// $MINIO is its address and $MC its client, to which ALIAS means that server;
-// and these commands exist besides those of testscript:
+// set. $VECTORS is the folder of keys and signatures of other tools, $CONTENT the folder of a
+// tenant's file, and $GUIDES the folder of the checkout. The clocks of commands and of the store
+// are ahead of now by $LATER, and the clocks of commands differ from the store's by $SKEW. On MinIO
+// $MINIO is its address and $MC its client, to which ALIAS means that server.
+// These commands exist besides those of testscript:
 //
 //	exits CODE PROGRAM ARG…     run it and require that exit code
 //	fails CODE PROGRAM ARG…     likewise, with nothing on stdout, and an error:
@@ -61,8 +61,8 @@ import (
 //	                            the commands after it do what it says, see TestHints
 //	obey FILE PATH [DIR]        run the command line that a member holds, with DIR in
 //	                            place of the word DIR
-//	public                      let anybody read the storage, as a public bucket does, set
-//	                            TSMON_PUBLIC_URL (on MinIO, of scripts named release-*)
+//	public                      let anybody read the storage, like a public bucket, and set
+//	                            TSMON_PUBLIC_URL (on MinIO, in scripts named release-*)
 //	web DIR                     serve files at $WEB; /status/N answers with that
 //	                            status, /stall/… begins and never ends; the file
 //	                            requests lists the requests
@@ -82,8 +82,8 @@ import (
 //
 // The condition [minio] holds on MinIO.
 //
-// Without what tmpfs or needs require, the script is skipped; it fails if
-// TSMON_TEST_REAL is 1.
+// A script is skipped if something is missing that tmpfs or needs require. If TSMON_TEST_REAL is 1,
+// it fails instead.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	t.Run("dir", func(t *testing.T) {
