@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -69,6 +70,9 @@ func (ks *TrustedKeys) UnmarshalText(text []byte) error {
 	}
 	for key := range strings.SplitSeq(string(text), ",") {
 		*ks = append(*ks, TrustedKey{Key: key})
+	}
+	if len(text) > 0 && len(ks.trimmed()) == 0 { // such as a variable made of two that are not set
+		return errors.New("only commas")
 	}
 	return nil
 }

@@ -39,7 +39,7 @@ func TestTrustedKeysMistakes(t *testing.T) {
 			t.Errorf("%s: %v, want %s", text, err, want)
 		}
 	}
-	for _, text := range []string{"[RWa", "[{key: RWa, form: 1}]", "[[]]"} {
+	for _, text := range []string{"[RWa", "[{key: RWa, form: 1}]", "[[]]", ",", " , "} {
 		_, err := Load("", []string{"TSMON_TRUSTED_KEYS=" + text})
 		if err == nil || !strings.Contains(err.Error(), "TSMON_TRUSTED_KEYS is not keys with commas between them") {
 			t.Errorf("%s: %v", text, err)
