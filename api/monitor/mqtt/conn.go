@@ -33,8 +33,14 @@ type endpoint struct {
 
 var errURL = errors.New("the MQTT broker's URL is not of the form mqtt://host:port or mqtts://host:port")
 
-// parseURL parses a broker's URL. Its errors repeat no part of it, which may be a
-// misplaced secret.
+// CheckURL returns an error unless a text is the URL of a broker, as Options has it. The error
+// repeats no part of it, which may be a misplaced secret.
+func CheckURL(raw string) error {
+	_, err := parseURL(raw)
+	return err
+}
+
+// parseURL parses a broker's URL. Its errors are those of CheckURL.
 func parseURL(raw string) (endpoint, error) {
 	u, err := url.Parse(raw)
 	if err != nil || u.Hostname() == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"tsmon/api/fleet"
+	"tsmon/api/monitor/mqtt"
 	"tsmon/channels"
 	"tsmon/cmd/tsmon/config"
 	"tsmon/manifest"
@@ -45,6 +46,18 @@ func (a *App) Inspect(ctx context.Context) *config.Inspection {
 	if _, err := OpenPresigner(i.Config); err != nil {
 		i.Add(config.Mistakes{{Setting: "server.updates.presign_endpoint", Text: err.Error(), Mend: HintFor(err)}})
 	}
+	if i.Config.Server.Series.URL != "" {
+		if store, err := OpenSeries(ctx, i.Config); err != nil {
+			i.Add(config.Mistakes{{Setting: "server.series.url", Text: err.Error(), Mend: HintFor(err)}})
+		} else {
+			_ = store.Close() // it holds nothing
+		}
+	}
+	if broker := string(i.Config.Server.MQTT.URL); broker != "" {
+		if err := BadBroker(mqtt.CheckURL(broker)); err != nil {
+			i.Add(config.Mistakes{{Setting: "server.mqtt.url", Text: err.Error(), Mend: HintFor(err)}})
+		}
+	}
 	for name, channel := range i.Config.Channels {
 		guard := GuardOf(channel)
 		failures := config.Percent(guard.Failures)
@@ -52,6 +65,15 @@ func (a *App) Inspect(ctx context.Context) *config.Inspection {
 		i.Config.Channels[name] = channel
 	}
 	return i
+}
+
+// BadBroker explains that the URL of the broker has another form, unless err is nil.
+func BadBroker(err error) error {
+	if err == nil {
+		return nil
+	}
+	return WithHint(Usagef("server.mqtt.url is not a usable address: %w", err),
+		"write TSMON_MQTT_URL like mqtts://USER:PASSWORD@HOST:8883; special characters of the password as %XX")
 }
 
 // checkChannels returns a mistake for each invalid setting of a channel.

@@ -315,7 +315,7 @@ func Inspect(path string, environ []string) *Inspection {
 	c.Server.Drain, c.Server.DrainDownloads, c.Server.AuditDays = DefaultDrain, DefaultDownloads, DefaultAuditDays // 0 is a valid value for these
 	data, err := i.open(cmp.Or(path, i.vars["TSMON_CONFIG"]))
 	if err != nil {
-		i.Mistakes = Mistakes{{File: i.File, Text: err.Error()}}
+		i.Mistakes = Mistakes{{File: i.File, Text: err.Error(), Mend: "check the path that --config or TSMON_CONFIG names"}}
 	} else {
 		i.Mistakes = i.decode(data)
 	}

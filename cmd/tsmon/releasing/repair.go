@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -89,12 +90,22 @@ func runRepair(ctx context.Context, app *cli.App, f moveFlags, o upkeep.RepairOp
 	return cmp.Or(err, failed, unsound(report.Channel, report.Findings, "is not sound yet"))
 }
 
-// inside reports whether a path is that of a folder or below it.
+// inside reports whether a path, which need not exist, is that of a folder or below it, also
+// through links.
 func inside(folder, path string) bool {
-	folder, errFolder := filepath.Abs(folder)
-	path, errPath := filepath.Abs(path)
-	below, err := filepath.Rel(folder, path)
-	return errFolder == nil && errPath == nil && err == nil && filepath.IsLocal(below)
+	place, err := os.Stat(folder)
+	if err != nil {
+		return false
+	}
+	for path, err = filepath.Abs(path); err == nil; path = filepath.Dir(path) {
+		if above, failed := os.Stat(path); failed == nil && os.SameFile(place, above) {
+			return true
+		}
+		if path == filepath.Dir(path) {
+			break
+		}
+	}
+	return false
 }
 
 // awaitRepair waits for the missing signatures of a repair's entry, then completes the repair.

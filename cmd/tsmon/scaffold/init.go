@@ -157,7 +157,10 @@ func (p *plan) decide(context.Context) error {
 	if p.CI != "" && ciFiles[p.CI] == nil {
 		return cli.Usagef("--ci is github or gitlab, not %q", p.CI)
 	}
-	for _, target := range p.Targets {
+	for i, target := range p.Targets {
+		if slices.Contains(p.Targets[:i], target) {
+			return cli.Usagef("--targets: %s is given twice", target)
+		}
 		if !slices.Contains(Targets(), target) {
 			return cli.Usagef("--targets: %q is none of %s", target, strings.Join(Targets(), ", "))
 		}

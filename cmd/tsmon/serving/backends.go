@@ -169,8 +169,7 @@ func openMessages(ctx context.Context, c config.MQTT, log *slog.Logger) (message
 	if c.URL != "" {
 		client, err := mqtt.Dial(ctx, mqtt.Options{URL: string(c.URL), Log: log})
 		if err != nil {
-			return nil, "", cli.WithHint(cli.Usagef("server.mqtt.url is not a usable address: %w", err),
-				"write TSMON_MQTT_URL like mqtts://USER:PASSWORD@HOST:8883; special characters of the password as %XX")
+			return nil, "", cli.BadBroker(err)
 		}
 		return client, "", nil
 	}
