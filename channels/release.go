@@ -38,7 +38,8 @@ type File struct {
 	Keys    []string `json:"keys"`    // OS-ARCH or OS-ARCH-TYPE, sorted; may be none
 }
 
-func (f File) equal(other File) bool {
+// Equal reports whether two files are the same to new users and to the store.
+func (f File) Equal(other File) bool {
 	return f.Path == other.Path && f.Size == other.Size && f.BLAKE2b == other.BLAKE2b && slices.Equal(f.Keys, other.Keys)
 }
 
@@ -88,7 +89,7 @@ func higher(a, b string) string {
 func (r *Release) Equal(other *Release) bool {
 	return r.Version == other.Version && r.Notes == other.Notes && r.PubDate.Equal(other.PubDate) && r.Extra == other.Extra &&
 		r.CriticalBelow == other.CriticalBelow && r.Record == other.Record && maps.Equal(r.Platforms, other.Platforms) &&
-		slices.EqualFunc(r.Files, other.Files, File.equal)
+		slices.EqualFunc(r.Files, other.Files, File.Equal)
 }
 
 // base returns the public URL that a manifest of the release was rendered with.

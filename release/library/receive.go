@@ -76,14 +76,10 @@ func DecodeRecord(version string, data []byte) (*Record, error) {
 func (r *Record) Backs(shown *channels.Release) error {
 	own := r.Release()
 	if own.Record != shown.Record || own.Version != shown.Version || own.Notes != shown.Notes || !own.PubDate.Equal(shown.PubDate) ||
-		!maps.Equal(own.Platforms, shown.Platforms) || !slices.EqualFunc(own.Files, shown.Files, sameFile) {
+		!maps.Equal(own.Platforms, shown.Platforms) || !slices.EqualFunc(own.Files, shown.Files, channels.File.Equal) {
 		return fmt.Errorf("%w: the log shows another %s than its record", ErrStored, shown.Version)
 	}
 	return nil
-}
-
-func sameFile(a, b channels.File) bool {
-	return a.Path == b.Path && a.Size == b.Size && a.BLAKE2b == b.BLAKE2b && slices.Equal(a.Keys, b.Keys)
 }
 
 // PutRecord adds a record to those of its version, unless it is one of them.

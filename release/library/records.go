@@ -142,11 +142,11 @@ func (l Library) each(ctx context.Context, version string) iter.Seq2[*Record, er
 	}
 }
 
-// Records reads all records of a version, oldest first.
+// Records reads all records of a version, oldest first. With an error it returns those before it.
 func (l Library) Records(ctx context.Context, version string) (records []*Record, err error) {
 	for r, err := range l.each(ctx, version) {
 		if err != nil {
-			return nil, err
+			return records, err
 		}
 		records = append(records, r)
 	}
@@ -154,17 +154,12 @@ func (l Library) Records(ctx context.Context, version string) (records []*Record
 }
 
 // Readable reads the records of a version, oldest first, up to one that is missing or damaged.
-func (l Library) Readable(ctx context.Context, version string) (records []*Record, err error) {
-	for r, err := range l.each(ctx, version) {
-		if errors.Is(err, object.ErrTooLarge) || errors.Is(err, ErrStored) {
-			break
-		}
-		if err != nil {
-			return nil, err
-		}
-		records = append(records, r)
+func (l Library) Readable(ctx context.Context, version string) ([]*Record, error) {
+	records, err := l.Records(ctx, version)
+	if errors.Is(err, object.ErrTooLarge) || errors.Is(err, ErrStored) {
+		err = nil
 	}
-	return records, nil
+	return records, err
 }
 
 // parseRecord reads the bytes of a version's record with a number.
