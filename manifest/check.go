@@ -351,8 +351,8 @@ func (c *checker) url(place, key string, p Platform) {
 	}
 }
 
-// addressed returns the last part of an address's path, unescaped.
-func addressed(address string) string {
+// FileOf returns the file name in a bundle's address, unescaped; empty if it is not an address.
+func FileOf(address string) string {
 	if _, rest, ok := strings.Cut(address, "://"); ok && !strings.ContainsAny(rest, "%?#") {
 		if i := strings.LastIndexByte(rest, '/'); i >= 0 && i < len(rest)-1 {
 			return rest[i+1:] // without parsing it, for every client that asks
@@ -368,7 +368,7 @@ func addressed(address string) string {
 // bundleName returns the file name in a bundle's address. If that does not show the kind of
 // file, it returns the name that was signed.
 func bundleName(p Platform) string {
-	name := addressed(p.URL)
+	name := FileOf(p.URL)
 	if _, _, known := fileKind(name); known {
 		return name
 	}

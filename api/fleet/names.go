@@ -1,8 +1,6 @@
 package fleet
 
 import (
-	"net/url"
-	"path"
 	"strings"
 
 	"tsmon/channels"
@@ -62,13 +60,13 @@ func (n *Names) add(m manifest.Manifest) {
 	}
 	n.versions[m.Version] = true
 	for key, platform := range m.Platforms {
-		u, err := url.Parse(platform.URL)
-		k, err2 := manifest.ParseKey(key)
-		if err != nil || err2 != nil {
+		name := manifest.FileOf(platform.URL)
+		k, err := manifest.ParseKey(key)
+		if name == "" || err != nil {
 			continue
 		}
 		n.targets[k.Target()] = true
-		file := m.Version + "/" + path.Base(u.Path)
+		file := m.Version + "/" + name
 		if target, ok := n.bundles[file]; ok && target != k.Target() {
 			n.bundles[file] = Other // such as a universal one
 			continue
@@ -79,26 +77,24 @@ func (n *Names) add(m manifest.Manifest) {
 
 // Version returns the version if the channel's log contains it, else Other.
 func (n *Names) Version(text string) string {
-	text = strings.TrimLeft(text, "v")
-	if n.versions[text] {
-		return text
-	}
-	return Other
+	return nameIn(n.versions, strings.TrimLeft(text, "v"))
 }
 
 // Cohort returns the cohort if the channel's log contains it, else Other. Empty
 // stays empty.
 func (n *Names) Cohort(text string) string {
-	if text == "" || n.cohorts[text] {
-		return text
+	if text == "" {
+		return ""
 	}
-	return Other
+	return nameIn(n.cohorts, text)
 }
 
 // Target returns the platform, OS-ARCH, if the channel's log contains it, else
 // Other.
-func (n *Names) Target(text string) string {
-	if n.targets[text] {
+func (n *Names) Target(text string) string { return nameIn(n.targets, text) }
+
+func nameIn(known map[string]bool, text string) string {
+	if known[text] {
 		return text
 	}
 	return Other

@@ -123,16 +123,11 @@ func (m Move) mendMissing(missing []string) string {
 	}
 	mend := "add the bundles; if other machines build them, run `tsmon release stage --version " + version + " DIR` on each machine, then `tsmon release publish --version " + version + " --channel " + m.Log.Channel + "` without bundles"
 	has := slices.DeleteFunc(m.Manifest.Keys(), func(key string) bool { return library.PlainKey(key) != key })
-	if len(has) > 0 && m.onlyRequired(missing) {
+	used := func(key string) bool { return m.had(key) || !m.requires(key) } // else it is only configured
+	if len(has) > 0 && !slices.ContainsFunc(missing, used) {
 		return mend + "; if nobody builds them, name under targets in tsmon.yaml what is built, " + m.Log.Channel + ": {targets: [" + strings.Join(has, ", ") + "]}, as `tsmon init --targets " + strings.Join(has, ",") + "` writes it"
 	}
 	return mend
-}
-
-// onlyRequired reports whether only the configuration requires platform keys: no client has had
-// them.
-func (m Move) onlyRequired(keys []string) bool {
-	return !slices.ContainsFunc(keys, func(key string) bool { return m.had(key) || !m.requires(key) })
 }
 
 // had reports whether clients see a platform key now.

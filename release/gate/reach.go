@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/url"
-	"path"
 	"slices"
 	"strings"
 
@@ -83,7 +81,6 @@ func (m Move) Past(entry *channels.Entry) ([]Reach, error) {
 	return m.replay(entry)
 }
 
-// table judges cells.
 type table struct {
 	Move
 	offers   *channels.Offers
@@ -95,7 +92,7 @@ type table struct {
 func (t *table) judge(r *Reach) error {
 	offer, unfit, err := t.answer(r)
 	if offer != nil {
-		r.Offered, r.Bundle = offer.Version, fileOf(offer.URL)
+		r.Offered, r.Bundle = offer.Version, cmp.Or(manifest.FileOf(offer.URL), offer.URL)
 		err = t.accepts(r, offer)
 	}
 	switch {
@@ -291,20 +288,12 @@ func (m Move) expected(target, kind string) bool {
 	}
 	typed = append(append(typed, m.required()...), m.Manifest.Keys()...)
 	if m.Before != nil { // perhaps written by hand, without keys of types
-		plain, _ := bundle.Recognize(fileOf(m.Before.Platforms[target].URL))
+		address := m.Before.Platforms[target].URL
+		plain, _ := bundle.Recognize(cmp.Or(manifest.FileOf(address), address))
 		typed = append(typed, target+"-"+plain.Type)
 	}
 	others := slices.DeleteFunc(manifest.TypesOf(os), func(other string) bool {
 		return other == "appimage" || !slices.Contains(typed, target+"-"+other)
 	})
 	return slices.Contains(others, kind) || os == "linux" && len(others) == 0
-}
-
-// fileOf returns the file name in a bundle's address.
-func fileOf(address string) string {
-	u, err := url.Parse(address)
-	if err != nil {
-		return address
-	}
-	return path.Base(u.Path)
 }
