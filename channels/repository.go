@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -84,8 +83,7 @@ func nextName(ctx context.Context, store object.Store, after string) (string, er
 		if err != nil {
 			return "", fmt.Errorf("list the channels: %w", err)
 		}
-		name, _, _ := strings.Cut(strings.TrimPrefix(info.Key, journal.Root), "/")
-		if _, ok := journal.SequenceOf(name, info.Key); ok && CheckName(name) == nil {
+		if name, _, ok := SequenceIn(info.Key); ok {
 			return name, nil
 		}
 	}

@@ -225,9 +225,9 @@ func (m *mender) steps(log *channels.Log, line []*option) (steps []Step, err err
 	end := uint64(len(line))
 	bad := map[string]bool{} // hashes of removed entries
 	for _, n := range m.numbers {
-		if n > end {
-			if err := m.spares(n); err != nil {
-				return nil, err
+		for _, o := range m.options[n] {
+			if n > end && (o.source == spare || o.source == witness) && m.carries(o, false) {
+				return nil, m.dangling(o) // the log would leave it out
 			}
 		}
 		now := m.stored(n)
@@ -250,17 +250,6 @@ func (m *mender) steps(log *channels.Log, line []*option) (steps []Step, err err
 	}
 	slices.Reverse(steps)
 	return steps, nil
-}
-
-// spares returns an error if the log would leave out an entry from a copy that operators
-// signed.
-func (m *mender) spares(n uint64) error {
-	for _, o := range m.options[n] {
-		if (o.source == spare || o.source == witness) && m.carries(o, false) {
-			return m.dangling(o)
-		}
-	}
-	return nil
 }
 
 // dangling returns the error for an entry that operators signed and that therefore can't be
