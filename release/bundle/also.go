@@ -31,22 +31,12 @@ func CheckDownload(key string) error {
 
 // splitDownload returns the target and the type of a key, which may be darwin-universal.
 func splitDownload(key string) (target, kind string, ok bool) {
-	parts := strings.SplitN(key, "-", 3)
-	if len(parts) < 2 {
-		return "", "", false
-	}
-	target = parts[0] + "-" + parts[1]
-	if len(parts) == 3 {
-		kind = parts[2]
-		ok = downloadType.MatchString(kind)
-	} else {
-		ok = true
-	}
-	if target != manifest.Universal {
-		_, err := manifest.ParseKey(target)
-		ok = ok && err == nil
-	}
-	return target, kind, ok
+	system, rest, _ := strings.Cut(key, "-")
+	arch, kind, typed := strings.Cut(rest, "-")
+	target = system + "-" + arch
+	_, err := manifest.ParseKey(target)
+	known := err == nil || target == manifest.Universal
+	return target, kind, known && (!typed || downloadType.MatchString(kind))
 }
 
 // firstInstalls are the systems of files that install an application and can't update
@@ -68,12 +58,9 @@ func recognizeOther(path string) Kind {
 	if inner := strings.ToLower(filepath.Ext(stem)); inner == ".tar" {
 		stem, ending = stem[:len(stem)-len(inner)], inner+ending
 	}
-	k := Kind{OS: firstInstalls[ending], stem: stem, tail: base[len(stem):], Version: versionIn(stem, "")}
+	k := Kind{OS: cmp.Or(firstInstalls[ending], systemIn(stem)), stem: stem, tail: base[len(stem):], Version: versionIn(stem, "")}
 	if kind := strings.TrimPrefix(ending, "."); downloadType.MatchString(kind) {
 		k.Type = kind
-	}
-	if k.OS == "" {
-		k.OS = systemIn(stem)
 	}
 	if k.OS != "" {
 		k.setTarget(path)

@@ -1,6 +1,7 @@
 package bundle
 
 import (
+	"cmp"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -15,10 +16,7 @@ import (
 // bundle it reads Path, Name, Target, Type, Given and Also. Archives that get no key are
 // left out.
 func Merge(bundles []Bundle, rules *Rules) ([]Bundle, error) {
-	g := &gatherer{}
-	if rules != nil {
-		g.rules = *rules
-	}
+	g := &gatherer{rules: *cmp.Or(rules, &Rules{})}
 	for _, b := range bundles {
 		b.kind, _ = Recognize(filepath.Base(b.Path))
 		b.Keys, b.Downloads = nil, nil

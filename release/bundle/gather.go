@@ -1,6 +1,7 @@
 package bundle
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -44,10 +45,7 @@ type Rules struct {
 //
 // skipped says of every other bundle in a folder why it is left out.
 func Gather(version string, paths, explicit, also []string, rules *Rules) (bundles []Bundle, skipped []string, err error) {
-	g := &gatherer{version: version}
-	if rules != nil {
-		g.rules = *rules
-	}
+	g := &gatherer{version: version, rules: *cmp.Or(rules, &Rules{})}
 	for _, pair := range explicit {
 		if err := g.explicit(pair); err != nil {
 			return nil, nil, err
@@ -241,17 +239,13 @@ func (g *gatherer) folder(root string) error {
 
 // isContent reports whether a folder is the content of a bundle.
 func isContent(folder string) bool {
-	for _, ending := range []string{".app", ".AppDir"} {
-		if strings.HasSuffix(folder, ending) {
-			return true
-		}
+	if strings.HasSuffix(folder, ".app") || strings.HasSuffix(folder, ".AppDir") {
+		return true
 	}
-	for _, ending := range []string{".deb", ".rpm"} {
-		if _, err := os.Lstat(folder + ending); err == nil {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{".deb", ".rpm"}, func(ending string) bool {
+		_, err := os.Lstat(folder + ending)
+		return err == nil
+	})
 }
 
 // recognize reads a file's name; problem says why the file updates nobody with this version. A
@@ -313,8 +307,7 @@ func (g *gatherer) add(b Bundle) error {
 		return Refuse(ErrBundles, "give the bundle itself", "%s is not a regular file", b.Path)
 	case info.Size() == 0:
 		return Refuse(ErrBundles, "build it again", "%s is empty", b.Path)
-	}
-	if strings.HasSuffix(b.Name, ".sig") || strings.HasSuffix(b.Name, ".json") || b.Name == "staged" {
+	case strings.HasSuffix(b.Name, ".sig"), strings.HasSuffix(b.Name, ".json"), b.Name == "staged":
 		return Refuse(ErrBundles, "give the update bundle, or rename it", "%s has a name that is reserved for other objects of the release", b.Path)
 	}
 	b.Size = info.Size()

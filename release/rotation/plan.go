@@ -47,6 +47,7 @@ func plan(all []Channel, trusted signing.Keyring, to signing.PublicKey, bridge s
 		if err := r.judge(&all[i]); err != nil {
 			return nil, err
 		}
+		r.findSuccessor(&all[i])
 	}
 	p := &Plan{To: to.ID(), Pubkey: to.Tauri(), Bridge: r.bridge.String(), Configured: slices.Equal(r.keys, trusted), Channels: all}
 	for _, k := range r.from {
@@ -54,9 +55,6 @@ func plan(all []Channel, trusted signing.Keyring, to signing.PublicKey, bridge s
 	}
 	for _, k := range r.keys {
 		p.TrustedKeys = append(p.TrustedKeys, Key{k.ID(), k.PublicKey.String(), k.From, k.Until})
-	}
-	for i := range all {
-		r.findSuccessor(&all[i])
 	}
 	p.Next = r.steps(p.Configured)
 	return p, nil

@@ -100,7 +100,6 @@ func (r *rotation) find(name string) *Channel {
 	return nil
 }
 
-// guide lists steps.
 type guide struct {
 	r    *rotation
 	list []Step
