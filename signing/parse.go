@@ -67,7 +67,7 @@ func unrecognised(line string) *FormatError {
 	switch {
 	case isBlank(line):
 		return malformed("signature is empty", takeSig)
-	case hasForeignBOM(line):
+	case strings.HasPrefix(line, "\xff\xfe"), strings.HasPrefix(line, "\xfe\xff"):
 		return malformed("signature is text in UTF-16", "save the .sig file as UTF-8 without a byte order mark")
 	case strings.Contains(text, "://"):
 		return malformed("signature is a URL", takeSig+", not its address")
@@ -144,8 +144,4 @@ func isComment(line, prefix string) bool {
 
 func isBlank(text string) bool {
 	return strings.TrimSpace(strings.TrimPrefix(text, bom)) == ""
-}
-
-func hasForeignBOM(text string) bool {
-	return strings.HasPrefix(text, "\xff\xfe") || strings.HasPrefix(text, "\xfe\xff")
 }

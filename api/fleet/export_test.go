@@ -11,7 +11,7 @@ const MaxBefore = maxBefore
 // Still keeps the goroutine from starting: the test calls WriteSightings.
 func (s *Sightings) Still(ctx context.Context) error {
 	s.begin.Do(func() {})
-	return s.salt.learn(ctx)
+	return s.salt.learn(ctx, sightTime)
 }
 
 func (s *Sightings) WriteSightings(ctx context.Context) {

@@ -60,15 +60,13 @@ func noticeOf(channel string, e channels.Entry) Notice {
 		n.Rollout = release.ShareOf(e.Rollout, false)
 		share = fmt.Sprintf(" for %d %% of the clients", n.Rollout.Percent)
 	}
-	action := e.Action
-	switch {
-	case e.Halted:
-		action = halting
-		fallthrough
-	case e.Action == channels.Pause:
+	t := telling[e.Action]
+	if e.Halted {
+		t = telling[halting]
+	}
+	if e.Halted || e.Action == channels.Pause {
 		n.Version = e.From
 	}
-	t := telling[action]
 	if e.Action == channels.Rollback && !e.WentBack() {
 		t.text = "%[1]s shows %[2]s again, after %[3]s: %[4]s"
 	}

@@ -28,11 +28,14 @@ type salt struct {
 	known   atomic.Pointer[[]byte]
 }
 
-// learn reads the salt from the records, or generates it, unless it is known.
-func (s *salt) learn(ctx context.Context) error {
+// learn reads the salt from the records, or generates it, unless it is known. wait bounds the
+// time for that.
+func (s *salt) learn(ctx context.Context, wait time.Duration) error {
 	if s.known.Load() != nil {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
 	made := make([]byte, saltSize)
 	_, _ = rand.Read(made) // does not fail
 	kept, err := s.records.CreateSecret(ctx, SaltName, made)

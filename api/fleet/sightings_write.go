@@ -11,16 +11,10 @@ import (
 // only the first call has an effect. Close stops it; the end of the context does not.
 func (s *Sightings) Start(ctx context.Context) {
 	s.start(ctx, func(ctx context.Context) {
-		s.note(s.learnSalt(ctx, saltTime))
+		s.note(s.salt.learn(ctx, saltTime))
 		s.running.Go(func() { s.run(ctx) })
 		s.running.Go(func() { s.tend(ctx) })
 	})
-}
-
-func (s *Sightings) learnSalt(ctx context.Context, wait time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, wait)
-	defer cancel()
-	return s.salt.learn(ctx)
 }
 
 // Close writes the remaining observations and waits until that is done.
@@ -65,7 +59,7 @@ func (s *Sightings) writeSightings(ctx context.Context) {
 	}
 	s.metrics.lostSightings.Add(float64(p.lost))
 	defer s.noteFull(ctx)
-	if err := s.learnSalt(ctx, sightTime); err != nil {
+	if err := s.salt.learn(ctx, sightTime); err != nil {
 		s.note(err)
 		return
 	}

@@ -108,11 +108,9 @@ func (s *Releases) judged(r *http.Request, err error) error {
 	if errors.Is(err, object.ErrUnavailable) || errors.Is(err, object.ErrNoStore) || r.Context().Err() != nil {
 		return err
 	}
-	return &web.Failure{Status: http.StatusServiceUnavailable, Cause: err, Messages: []string{"it can't be worked out: " + cutText(err.Error(), 500)}}
-}
-
-func cutText(text string, most int) string {
-	return strings.ToValidUTF8(text[:min(len(text), most)], "")
+	text := err.Error()
+	why := strings.ToValidUTF8(text[:min(len(text), 500)], "")
+	return &web.Failure{Status: http.StatusServiceUnavailable, Cause: err, Messages: []string{"it can't be worked out: " + why}}
 }
 
 // plan asks the publisher, which writes nothing for a dry run.

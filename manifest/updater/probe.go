@@ -118,7 +118,10 @@ func (p *Prober) Bundles(ctx context.Context, m *manifest.Manifest, verdict func
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(2)
 	var mu sync.Mutex
-	keys := keysOf(m)
+	keys := map[manifest.Platform][]string{} // sorted
+	for _, key := range m.Keys() {
+		keys[m.Platforms[key]] = append(keys[m.Platforms[key]], key)
+	}
 	for _, key := range m.Keys() {
 		platform := m.Platforms[key]
 		if keys[platform][0] != key {
@@ -140,16 +143,6 @@ func (p *Prober) Bundles(ctx context.Context, m *manifest.Manifest, verdict func
 		})
 	}
 	return group.Wait()
-}
-
-// keysOf returns the platform keys of each bundle, sorted.
-func keysOf(m *manifest.Manifest) map[manifest.Platform][]string {
-	keys := map[manifest.Platform][]string{}
-	for _, key := range m.Keys() {
-		platform := m.Platforms[key]
-		keys[platform] = append(keys[platform], key)
-	}
-	return keys
 }
 
 func (p *Prober) bundle(ctx context.Context, of release) error {
