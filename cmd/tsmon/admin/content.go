@@ -144,12 +144,8 @@ func runTenantImport(ctx context.Context, app *cli.App, schema, path string, dry
 	}
 	c := file.Content
 	r := ImportedContent{schema, dryRun, len(c.Variables), len(c.Diagrams), len(c.Menus), len(c.Permissions), len(c.Notifications), len(c.Charts), len(file.Users)}
-	verb := "imported into"
-	if dryRun {
-		verb = "valid for"
-	}
 	return app.Print(r, func(w io.Writer) {
-		fmt.Fprintf(w, "%s %s: %s, %s, %s, %s, %s, %s\n", verb, schema,
+		fmt.Fprintf(w, "%s %s: %s, %s, %s, %s, %s, %s\n", cli.Verb(dryRun, "imported into", "valid for"), schema,
 			cli.Count(r.Variables, "variable", "variables"), cli.Count(r.Diagrams, "diagram", "diagrams"), cli.Count(r.Menus, "menu", "menus"),
 			cli.Count(r.Permissions, "permission", "permissions"), cli.Count(r.Notifications, "device kind", "device kinds"), cli.Count(r.Charts, "chart", "charts"))
 		if r.Users > 0 {

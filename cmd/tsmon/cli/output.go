@@ -160,6 +160,14 @@ func IsTerminal(stream any) bool {
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
+// Verb says what was done, or with --dry-run what is only planned.
+func Verb(dryRun bool, done, planned string) string {
+	if dryRun {
+		return planned
+	}
+	return done
+}
+
 // Count formats a number of things, such as 1 entry or 2 entries.
 func Count[N int | int64](n N, one, many string) string {
 	if n == 1 {

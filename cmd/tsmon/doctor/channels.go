@@ -32,12 +32,7 @@ func (p channelsArea) examine(ctx context.Context, n *notes) {
 // unprotected warns that anybody with a bucket's credentials can move channels without
 // operators. A folder is protected by the machine that it is on.
 func (p channelsArea) unprotected(n *notes) {
-	var bare []string
-	for _, name := range p.config.ChannelNames() {
-		if p.trust[name].Operators == nil {
-			bare = append(bare, name)
-		}
-	}
+	bare := slices.DeleteFunc(p.config.ChannelNames(), func(name string) bool { return p.trust[name].Operators != nil })
 	if len(bare) == 0 || !strings.HasPrefix(p.config.Storage, "s3:") {
 		return
 	}
@@ -90,11 +85,11 @@ func (p channelsArea) channel(ctx context.Context, n *notes, name string) {
 		n.fail(restore(s.log), "%s shows %s (entry %d), but its log goes on", name, shown.Version, shown.Sequence)
 	case pointer.Data == nil:
 		leader := cmp.Or(p.config.Channels[name].Follows, name) // which takes its followers along
+		mend := "publish the first release: " + p.firstRelease(leader)
 		if key := p.config.TrustedKeys.Later(); key != "" {
-			n.warn("`tsmon keys rotate --to "+key+"` says what comes next; if it names no step for "+leader+", publish the first release: "+p.firstRelease(leader), "%s shows nothing yet", name)
-			return
+			mend = "`tsmon keys rotate --to " + key + "` says what comes next; if it names no step for " + leader + ", " + mend
 		}
-		n.warn("publish the first release: "+p.firstRelease(leader), "%s shows nothing yet", name)
+		n.warn(mend, "%s shows nothing yet", name)
 	default:
 		p.known(ctx, n, repository, s.log, shown, pointer.Data)
 		p.spreads(ctx, n, repository, name)
@@ -151,12 +146,7 @@ func differences(force, configured *channels.Operators) string {
 	}
 	var found []string
 	list := func(what string, has, lacks map[string]string) {
-		var names []string
-		for _, name := range slices.Sorted(maps.Keys(has)) {
-			if lacks[name] != has[name] {
-				names = append(names, name)
-			}
-		}
+		names := slices.DeleteFunc(slices.Sorted(maps.Keys(has)), func(name string) bool { return lacks[name] == has[name] })
 		if len(names) > 0 {
 			found = append(found, what+": "+strings.Join(names, ", "))
 		}
