@@ -41,14 +41,13 @@ an import they log in with their present tokens. No token can be derived from th
 }
 
 func runTenantExport(ctx context.Context, app *cli.App, schema, output string, users bool) error {
-	var owned content.Owned
-	err := withRecords(ctx, app, func(s record.Store) (err error) {
+	owned, err := fromRecords(ctx, app, func(s record.Store) (owned content.Owned, err error) {
 		if owned.Content, err = s.Export(ctx, schema); err != nil || !users {
-			return err
+			return owned, err
 		}
 		list, err := s.Users(ctx, schema)
 		owned.Users = content.UsersOf(list)
-		return err
+		return owned, err
 	})
 	if err != nil {
 		return err

@@ -191,7 +191,6 @@ func checkShared(t record.Tenant, tenants []record.Tenant) error {
 	return nil
 }
 
-// settingFlags adds a flag for each setting of a tenant.
 func settingFlags(cmd *cobra.Command, s *record.Settings) {
 	flags := cmd.Flags()
 	flags.StringVar(&s.TimeZone, "time-zone", "", "IANA `ZONE` of times that are shown as text (default UTC)")
@@ -205,7 +204,6 @@ func settingFlags(cmd *cobra.Command, s *record.Settings) {
 	flags.StringVar(&s.TopicPrefix, "topic-prefix", "", "`TOPIC` that prefixes published topics (default: the schema)")
 }
 
-// ageFlag is a flag of type record.Age.
 type ageFlag record.Age
 
 func (a *ageFlag) String() string { return record.Age(*a).String() }
@@ -333,7 +331,6 @@ func runTenantUpdate(cmd *cobra.Command, app *cli.App, schema string, yes bool) 
 	})
 }
 
-// change sets the settings whose flags were given.
 func change(s *record.Settings, given *cobra.Command) (err error) {
 	before := *s
 	changed := &cobra.Command{}

@@ -25,7 +25,8 @@ func (p channelsArea) examine(ctx context.Context, n *notes) {
 			p.rings(ctx, n.at(name+"/rings"), name)
 		}
 	}
-	p.unnamed(ctx, n)
+	unnamed, err := p.keeper().Unnamed(ctx)
+	n.at(library.Root).misplaced(unnamed, err)
 	p.unprotected(n.at("operators"))
 }
 
@@ -114,12 +115,6 @@ func (p channelsArea) signed(n *notes, log *channels.Log) {
 
 func (p channelsArea) keeper() upkeep.Keeper {
 	return upkeep.Keeper{Library: library.Library{Store: p.store, Keys: p.keys}, Channels: channels.Repository{Store: p.store, Trust: p.trust}, Now: p.App.Now}
-}
-
-// unnamed finds what lies among the releases and no log names.
-func (p channelsArea) unnamed(ctx context.Context, n *notes) {
-	found, err := p.keeper().Unnamed(ctx)
-	n.at(library.Root).misplaced(found, err)
 }
 
 // strangers reports objects in a channel's folders that are not part of it.

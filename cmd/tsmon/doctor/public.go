@@ -156,8 +156,8 @@ func (p publicArea) served(ctx context.Context, n *notes, name string, stored []
 		n.warn("see channels", "serves something else than the store has, which is not to be believed")
 		return true
 	case !bytes.Equal(got.body, stored):
-		if p.moved(ctx, name, got.body) {
-			break
+		if now, err := (channels.Repository{Store: p.store}).Shown(ctx, name); err == nil && bytes.Equal(now, got.body) {
+			break // the channel was moved meanwhile
 		}
 		p.reportOther(ctx, n, name, got.body, stored)
 		return false
@@ -180,12 +180,6 @@ func redirected(a *answer) string {
 		return ""
 	}
 	return fmt.Sprintf(", after %s to %s", cli.Count(a.redirects, "redirect", "redirects"), a.Request.URL.Host)
-}
-
-// moved reports whether the channel was moved while it was examined.
-func (p publicArea) moved(ctx context.Context, name string, body []byte) bool {
-	now, err := channels.Repository{Store: p.store}.Shown(ctx, name)
-	return err == nil && bytes.Equal(now, body)
 }
 
 // unreachable reports an address that does not respond, with a hint.
