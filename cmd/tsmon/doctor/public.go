@@ -16,7 +16,6 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	"tsmon/channels"
 	"tsmon/cmd/tsmon/cli"
@@ -327,9 +326,6 @@ func maxAge(header string) (seconds int, stated bool) {
 	return 0, false
 }
 
-// certificateLeft is how many days a certificate should still be valid.
-const certificateLeft = 14
-
 // transport examines TLS and its certificate.
 func (p publicArea) transport(n *notes, a *answer) {
 	if a.TLS == nil || len(a.TLS.PeerCertificates) == 0 {
@@ -339,16 +335,6 @@ func (p publicArea) transport(n *notes, a *answer) {
 		return
 	}
 	validity(n, a.TLS.PeerCertificates[0], p.App.Now())
-}
-
-// validity reports how long a certificate is valid.
-func validity(n *notes, c *x509.Certificate, now time.Time) {
-	days := int(c.NotAfter.Sub(now).Hours() / 24)
-	if days < certificateLeft {
-		n.warn("renew it, and check that its renewal works", "the certificate ends in %s, on %s", cli.Count(days, "day", "days"), c.NotAfter.UTC().Format(time.DateOnly))
-		return
-	}
-	n.ok("the certificate is valid for another %s", cli.Count(days, "day", "days"))
 }
 
 // bundles asks for the first byte of each bundle of a manifest.
