@@ -86,11 +86,11 @@ func (p channelsArea) channel(ctx context.Context, n *notes, name string) {
 		n.fail(restore(s.log), "%s shows %s (entry %d), but its log goes on", name, shown.Version, shown.Sequence)
 	case pointer.Data == nil:
 		leader := cmp.Or(p.config.Channels[name].Follows, name) // which takes its followers along
-		mend := "publish the first release: " + p.firstRelease(leader)
 		if key := p.config.TrustedKeys.Later(); key != "" {
-			mend = "`tsmon keys rotate --to " + key + "` says what comes next; if it names no step for " + leader + ", " + mend
+			n.warn("`tsmon keys rotate --to "+key+"` says what comes next; if it names no step for "+leader+", publish the first release: "+p.firstRelease(leader), "%s shows nothing yet", name)
+			return
 		}
-		n.warn(mend, "%s shows nothing yet", name)
+		n.warn("publish the first release: "+p.firstRelease(leader), "%s shows nothing yet", name)
 	default:
 		p.known(ctx, n, repository, s.log, shown, pointer.Data)
 		p.spreads(ctx, n, repository, name)
