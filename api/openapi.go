@@ -14,7 +14,6 @@ import (
 //go:embed openapi.yaml
 var description []byte
 
-// descriptionJSON is the same as JSON.
 var descriptionJSON = sync.OnceValues(func() (json.RawMessage, error) {
 	var tree any
 	if err := yaml.Unmarshal(description, &tree); err != nil {

@@ -137,9 +137,6 @@ func Network(address string, v4, v6 int) string {
 	if a.Is4() {
 		bits = v4
 	}
-	network, err := a.Prefix(bits)
-	if err != nil {
-		return address
-	}
+	network, _ := a.Prefix(bits) // fails for impossible numbers of bits only
 	return network.String()
 }

@@ -91,9 +91,6 @@ func position(text string) (n int64, ok bool) {
 	if text == "" || strings.Trim(text, "0123456789") != "" {
 		return 0, false
 	}
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		return math.MaxInt64, true
-	}
+	n, _ = strconv.ParseInt(text, 10, 64) // math.MaxInt64 if it is out of range
 	return n, true
 }

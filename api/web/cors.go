@@ -42,12 +42,7 @@ func CheckOrigin(origin string) error {
 }
 
 func plainHost(host string) bool {
-	for _, c := range host {
-		if !strings.ContainsRune("abcdefghijklmnopqrstuvwxyz0123456789.-_:", c) {
-			return false
-		}
-	}
-	return host != "" && !strings.Contains("."+host, "..")
+	return host != "" && strings.Trim(host, "abcdefghijklmnopqrstuvwxyz0123456789.-_:") == "" && !strings.Contains("."+host, "..")
 }
 
 func plainPort(u *url.URL) bool {

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -179,16 +181,11 @@ func (h *Health) readiness(found []error, concern string) (r readiness, ok bool)
 			r.Concerns[c.Concern] = statusOK
 		}
 	}
-	working := 0
-	for _, status := range r.Concerns {
-		if status == statusOK {
-			working++
-		}
-	}
+	statuses := slices.Collect(maps.Values(r.Concerns))
 	switch {
-	case working == 0:
+	case !slices.Contains(statuses, statusOK):
 		r.Status = statusFailing
-	case working < len(r.Concerns) || lacking:
+	case slices.Contains(statuses, statusFailing) || lacking:
 		r.Status = statusDegraded
 	default:
 		r.Status = statusOK

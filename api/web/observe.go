@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/hex"
@@ -66,9 +67,7 @@ func (x *Exchange) WriteHeader(status int) {
 }
 
 func (x *Exchange) Write(p []byte) (int, error) {
-	if x.status == 0 {
-		x.status = http.StatusOK
-	}
+	x.status = cmp.Or(x.status, http.StatusOK)
 	n, err := x.ResponseWriter.Write(p)
 	x.bytes += int64(n)
 	return n, err
@@ -76,9 +75,7 @@ func (x *Exchange) Write(p []byte) (int, error) {
 
 // ReadFrom lets the connection copy, which may leave it to the kernel.
 func (x *Exchange) ReadFrom(r io.Reader) (int64, error) {
-	if x.status == 0 {
-		x.status = http.StatusOK
-	}
+	x.status = cmp.Or(x.status, http.StatusOK)
 	n, err := io.Copy(x.ResponseWriter, r)
 	x.bytes += n
 	return n, err
@@ -169,15 +166,10 @@ func routeOf(r *http.Request) string {
 // Finish counts an answered request and logs it, without its query and headers,
 // which may hold secrets.
 func (o *Observer) Finish(x *Exchange, r *http.Request, route string) {
-	if x.status == 0 {
-		x.status = http.StatusOK
-	}
+	x.status = cmp.Or(x.status, http.StatusOK)
 	now := time.Now()
 	took := now.Sub(x.began)
-	if x.Route != "" {
-		route = x.Route
-	}
-	kind := o.kindOf(route, r.Method, x.status)
+	kind := o.kindOf(cmp.Or(x.Route, route), r.Method, x.status)
 	kind.count.Observe(took.Seconds())
 	level := slog.LevelInfo
 	if x.cause != nil && (x.status >= http.StatusInternalServerError || x.status == http.StatusOK) {

@@ -188,9 +188,5 @@ func runBackupRestore(ctx context.Context, app *cli.App, path, folder string, dr
 	if err != nil {
 		return err
 	}
-	verb := "restored"
-	if dryRun {
-		verb = "verified"
-	}
-	return Backup{File: path, Folder: folder, Contents: contents}.show(app, verb)
+	return Backup{File: path, Folder: folder, Contents: contents}.show(app, cli.Verb(dryRun, "restored", "verified"))
 }

@@ -41,14 +41,13 @@ an import they log in with their present tokens. No token can be derived from th
 }
 
 func runTenantExport(ctx context.Context, app *cli.App, schema, output string, users bool) error {
-	var owned content.Owned
-	err := withRecords(ctx, app, func(s record.Store) (err error) {
+	owned, err := fromRecords(ctx, app, func(s record.Store) (owned content.Owned, err error) {
 		if owned.Content, err = s.Export(ctx, schema); err != nil || !users {
-			return err
+			return owned, err
 		}
 		list, err := s.Users(ctx, schema)
 		owned.Users = content.UsersOf(list)
-		return err
+		return owned, err
 	})
 	if err != nil {
 		return err
@@ -144,12 +143,8 @@ func runTenantImport(ctx context.Context, app *cli.App, schema, path string, dry
 	}
 	c := file.Content
 	r := ImportedContent{schema, dryRun, len(c.Variables), len(c.Diagrams), len(c.Menus), len(c.Permissions), len(c.Notifications), len(c.Charts), len(file.Users)}
-	verb := "imported into"
-	if dryRun {
-		verb = "valid for"
-	}
 	return app.Print(r, func(w io.Writer) {
-		fmt.Fprintf(w, "%s %s: %s, %s, %s, %s, %s, %s\n", verb, schema,
+		fmt.Fprintf(w, "%s %s: %s, %s, %s, %s, %s, %s\n", cli.Verb(dryRun, "imported into", "valid for"), schema,
 			cli.Count(r.Variables, "variable", "variables"), cli.Count(r.Diagrams, "diagram", "diagrams"), cli.Count(r.Menus, "menu", "menus"),
 			cli.Count(r.Permissions, "permission", "permissions"), cli.Count(r.Notifications, "device kind", "device kinds"), cli.Count(r.Charts, "chart", "charts"))
 		if r.Users > 0 {

@@ -82,7 +82,6 @@ func named(id, name string) string {
 	return cli.OneLine(id + " (" + name + ")")
 }
 
-// deleteFlags are the flags of the commands that delete.
 type deleteFlags struct{ dryRun, yes bool }
 
 func (f *deleteFlags) add(cmd *cobra.Command) {
@@ -109,11 +108,7 @@ func runDelete(ctx context.Context, app *cli.App, f deleteFlags,
 	}
 	d.DryRun = f.dryRun
 	d.With, d.UsedBy = append([]Part{}, d.With...), append([]Use{}, d.UsedBy...) // lists in JSON
-	verb := "deleted"
-	if f.dryRun {
-		verb = "would delete"
-	}
-	return app.Print(d, func(w io.Writer) { fmt.Fprintln(w, verb, d) })
+	return app.Print(d, func(w io.Writer) { fmt.Fprintln(w, cli.Verb(f.dryRun, "deleted", "would delete"), d) })
 }
 
 func tenantDeleteCommand(app *cli.App) *cobra.Command {

@@ -50,7 +50,6 @@ the diagram in the meantime. Running servers show the restored diagram at once.`
 	return cmd
 }
 
-// diagramVersion names a version of a diagram.
 type diagramVersion struct {
 	schema      string
 	id, version int64 // 0 if not given
@@ -107,11 +106,7 @@ func runDiagramsList(ctx context.Context, app *cli.App, o diagramVersion) error 
 }
 
 func runDiagramsShow(ctx context.Context, app *cli.App, o diagramVersion) error {
-	var d record.Diagram
-	err := withRecords(ctx, app, func(s record.Store) (err error) {
-		d, err = readVersion(ctx, s, o)
-		return err
-	})
+	d, err := fromRecords(ctx, app, func(s record.Store) (record.Diagram, error) { return readVersion(ctx, s, o) })
 	if err != nil {
 		return err
 	}
@@ -127,7 +122,6 @@ func runDiagramsShow(ctx context.Context, app *cli.App, o diagramVersion) error 
 	return app.Write(text)
 }
 
-// readVersion returns a version of a diagram.
 func readVersion(ctx context.Context, s record.Store, o diagramVersion) (record.Diagram, error) {
 	if _, err := s.Tenant(ctx, o.schema); err != nil {
 		return record.Diagram{}, err
@@ -152,23 +146,16 @@ type RestoredDiagram struct {
 }
 
 func runDiagramsRestore(ctx context.Context, app *cli.App, o diagramVersion) error {
-	var r RestoredDiagram
-	err := withRecords(ctx, app, func(s record.Store) (err error) {
-		r, err = restoreDiagram(ctx, s, o, app.Who(), app.Now())
-		return err
-	})
+	r, err := fromRecords(ctx, app, func(s record.Store) (RestoredDiagram, error) { return restoreDiagram(ctx, s, o, app.Who(), app.Now()) })
 	if err != nil {
 		return err
 	}
 	return app.Print(r, func(w io.Writer) {
-		switch {
-		case !r.Changed:
+		if !r.Changed {
 			fmt.Fprintf(w, "the diagram %d is as in version %d already\n", r.Diagram, r.Restored)
-		case r.DryRun:
-			fmt.Fprintf(w, "would restore version %d of the diagram %d as version %d\n", r.Restored, r.Diagram, r.Version)
-		default:
-			fmt.Fprintf(w, "restored version %d of the diagram %d as version %d\n", r.Restored, r.Diagram, r.Version)
+			return
 		}
+		fmt.Fprintf(w, "%s version %d of the diagram %d as version %d\n", cli.Verb(r.DryRun, "restored", "would restore"), r.Restored, r.Diagram, r.Version)
 	})
 }
 

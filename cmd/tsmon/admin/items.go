@@ -80,13 +80,23 @@ func itemsCommand(app *cli.App, cmd *cobra.Command, actions []action,
 	return cmd
 }
 
-// listAction lists all items, with a row of a table for each.
-func listAction[T any](app *cli.App, heading []string,
-	read func(s record.Store, ctx context.Context, schema string) ([]T, error), row func(T) []string) action {
-	return action{name: "list", short: "list all of them", takes: "no further argument",
+// listedCommand completes cmd, whose actions list all items and delete one of them. The first
+// columns of a row are the ID and the name of an item.
+func listedCommand[T, ID any](app *cli.App, cmd *cobra.Command, heading []string,
+	read func(s record.Store, ctx context.Context, schema string) ([]T, error), row func(T) []string, items deletable[ID]) *cobra.Command {
+	list := action{name: "list", short: "list all of them", takes: "no further argument",
 		run: func(ctx context.Context, schema string, _ []string, _ deleteFlags) error {
 			return printAll(ctx, app, heading, func(s record.Store) ([]T, error) { return read(s, ctx, schema) }, row)
 		}}
+	complete := func(ctx context.Context, s record.Store, schema string, _ []string) (names []string, err error) {
+		all, err := read(s, ctx, schema)
+		for _, item := range all {
+			columns := row(item)
+			names = append(names, columns[0]+"\t"+cli.OneLine(columns[1]))
+		}
+		return names, err
+	}
+	return itemsCommand(app, cmd, []action{list, deleteAction(app, items)}, complete)
 }
 
 // deletable is a kind of items that can be deleted by their IDs.
@@ -100,7 +110,6 @@ type deletable[ID any] struct {
 	remove func(s record.Store, ctx context.Context, schema string, id ID) error
 }
 
-// deleteAction deletes an item.
 func deleteAction[ID any](app *cli.App, items deletable[ID]) action {
 	return action{name: "delete", short: "delete one", least: 1, most: 1, takes: "a " + items.argument, changes: true,
 		run: func(ctx context.Context, schema string, args []string, f deleteFlags) error {
@@ -138,7 +147,7 @@ func number(argument, text string) (int64, error) {
 }
 
 func tenantVariablesCommand(app *cli.App) *cobra.Command {
-	return itemsCommand(app, &cobra.Command{
+	return listedCommand(app, &cobra.Command{
 		Use:   "variables SCHEMA list|delete [VARIABLE]",
 		Short: "List and delete variables",
 		Long: `List the variables of a tenant, or delete one. Diagram lines that show a deleted
@@ -149,18 +158,9 @@ Without --yes nothing is deleted; the command prints what would be.`,
 		Example: `  tsmon tenant variables acueducto list
   tsmon tenant variables acueducto delete 7 --dry-run
   tsmon tenant variables acueducto delete 7 --yes`,
-	}, []action{
-		listAction(app, []string{"ID", "NAME", "UNIT", "TYPE", "EQUATION", "ACTIVE"}, record.Store.Variables, variableRow),
-		deleteAction(app, deletable[string]{
-			kind: "variable", kinds: "variables", argument: "VARIABLE", find: findVariable, remove: record.Store.DeleteVariable,
-			parse: func(_, id string) (string, error) { return id, nil },
-		}),
-	}, func(ctx context.Context, s record.Store, schema string, _ []string) (names []string, err error) {
-		variables, err := s.Variables(ctx, schema)
-		for _, v := range variables {
-			names = append(names, v.Key()+"\t"+cli.OneLine(v.Name))
-		}
-		return names, err
+	}, []string{"ID", "NAME", "UNIT", "TYPE", "EQUATION", "ACTIVE"}, record.Store.Variables, variableRow, deletable[string]{
+		kind: "variable", kinds: "variables", argument: "VARIABLE", find: findVariable, remove: record.Store.DeleteVariable,
+		parse: func(_, id string) (string, error) { return id, nil },
 	})
 }
 
@@ -194,7 +194,7 @@ func findVariable(ctx context.Context, s record.Store, t record.Tenant, id strin
 }
 
 func tenantMenusCommand(app *cli.App) *cobra.Command {
-	return itemsCommand(app, &cobra.Command{
+	return listedCommand(app, &cobra.Command{
 		Use:   "menus SCHEMA list|delete [MENU]",
 		Short: "List and delete menu items",
 		Long: `List the menu items of a tenant, or delete one with its permissions. Where the item
@@ -205,17 +205,8 @@ Without --yes nothing is deleted; the command prints what would be.`,
 		Example: `  tsmon tenant menus acueducto list
   tsmon tenant menus acueducto delete 7 --dry-run
   tsmon tenant menus acueducto delete 7 --yes`,
-	}, []action{
-		listAction(app, []string{"ID", "NAME", "PATH", "ACTIVE"}, record.Store.Menus, menuRow),
-		deleteAction(app, deletable[int64]{
-			kind: "menu item", kinds: "menus", argument: "MENU", parse: number, find: findMenu, remove: record.Store.DeleteMenu,
-		}),
-	}, func(ctx context.Context, s record.Store, schema string, _ []string) (names []string, err error) {
-		menus, err := s.Menus(ctx, schema)
-		for _, m := range menus {
-			names = append(names, strconv.FormatInt(m.ID, 10)+"\t"+cli.OneLine(m.Name))
-		}
-		return names, err
+	}, []string{"ID", "NAME", "PATH", "ACTIVE"}, record.Store.Menus, menuRow, deletable[int64]{
+		kind: "menu item", kinds: "menus", argument: "MENU", parse: number, find: findMenu, remove: record.Store.DeleteMenu,
 	})
 }
 

@@ -27,7 +27,6 @@ func keepValues(ctx context.Context, store series.Store, t record.Tenant, asked 
 	return store.Keep(ctx, t.TsName, k)
 }
 
-// printDeleted prints how many values were deleted, if any.
 func printDeleted(w io.Writer, n *int64) {
 	if n != nil && *n > 0 {
 		fmt.Fprintf(w, "deleted %s\n", cli.Count(*n, "value", "values"))

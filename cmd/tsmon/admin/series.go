@@ -83,7 +83,6 @@ type WrittenSeries struct {
 	Expired  bool   `json:"expired,omitempty"` // some are older than the database keeps values, and were left out
 }
 
-// samplesOf reads samples from a text.
 type samplesOf func(r io.Reader, unit time.Duration) iter.Seq2[series.Sample, error]
 
 func runSeries(ctx context.Context, app *cli.App, name, path, precision string, read samplesOf) error {
@@ -163,7 +162,6 @@ func databaseOf(ctx context.Context, c *config.Config, name string) (string, err
 	return database, err
 }
 
-// perBatch is the number of samples in a write.
 const perBatch = 20_000
 
 // batchWriter writes samples in batches and counts them.

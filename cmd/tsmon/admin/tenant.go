@@ -33,7 +33,6 @@ func TenantCommand(app *cli.App) *cobra.Command {
 		tenantDiagramsCommand(app), tenantVariablesCommand(app), tenantMenusCommand(app), tenantAuditCommand(app))
 }
 
-// withRecords runs f on the configured store of records.
 func withRecords(ctx context.Context, app *cli.App, f func(record.Store) error) error {
 	c, err := app.Load()
 	if err != nil {
@@ -42,15 +41,19 @@ func withRecords(ctx context.Context, app *cli.App, f func(record.Store) error) 
 	return cli.WithRecords(ctx, c, f)
 }
 
+// fromRecords returns what read finds in the configured store of records.
+func fromRecords[T any](ctx context.Context, app *cli.App, read func(record.Store) (T, error)) (found T, err error) {
+	err = withRecords(ctx, app, func(s record.Store) (err error) {
+		found, err = read(s)
+		return err
+	})
+	return found, err
+}
+
 // printAll prints what read finds in the configured records: as JSON, or as a table with a row
 // for each item.
 func printAll[T any](ctx context.Context, app *cli.App, heading []string, read func(record.Store) ([]T, error), row func(T) []string) error {
-	items := []T{} // a list in JSON
-	err := withRecords(ctx, app, func(s record.Store) error {
-		found, err := read(s)
-		items = append(items, found...)
-		return err
-	})
+	items, err := fromRecords(ctx, app, read)
 	if err != nil {
 		return err
 	}
@@ -58,6 +61,7 @@ func printAll[T any](ctx context.Context, app *cli.App, heading []string, read f
 }
 
 func printTable[T any](app *cli.App, items []T, heading []string, row func(T) []string) error {
+	items = append([]T{}, items...) // a list in JSON
 	rows := [][]string{heading}
 	for _, item := range items {
 		rows = append(rows, row(item))
@@ -187,7 +191,6 @@ func checkShared(t record.Tenant, tenants []record.Tenant) error {
 	return nil
 }
 
-// settingFlags adds a flag for each setting of a tenant.
 func settingFlags(cmd *cobra.Command, s *record.Settings) {
 	flags := cmd.Flags()
 	flags.StringVar(&s.TimeZone, "time-zone", "", "IANA `ZONE` of times that are shown as text (default UTC)")
@@ -201,7 +204,6 @@ func settingFlags(cmd *cobra.Command, s *record.Settings) {
 	flags.StringVar(&s.TopicPrefix, "topic-prefix", "", "`TOPIC` that prefixes published topics (default: the schema)")
 }
 
-// ageFlag is a flag of type record.Age.
 type ageFlag record.Age
 
 func (a *ageFlag) String() string { return record.Age(*a).String() }
@@ -329,7 +331,6 @@ func runTenantUpdate(cmd *cobra.Command, app *cli.App, schema string, yes bool) 
 	})
 }
 
-// change sets the settings whose flags were given.
 func change(s *record.Settings, given *cobra.Command) (err error) {
 	before := *s
 	changed := &cobra.Command{}
@@ -350,12 +351,7 @@ func tenantListCommand(app *cli.App) *cobra.Command {
 		Example: "  tsmon tenant list --json",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			tenants := []record.Tenant{} // a list in JSON
-			err := withRecords(cmd.Context(), app, func(s record.Store) error {
-				found, err := s.Tenants(cmd.Context())
-				tenants = append(tenants, found...)
-				return err
-			})
+			tenants, err := fromRecords(cmd.Context(), app, func(s record.Store) ([]record.Tenant, error) { return s.Tenants(cmd.Context()) })
 			if err != nil && !errors.Is(err, cli.ErrNoRecords) {
 				return err
 			}

@@ -66,11 +66,7 @@ func runUserCreate(ctx context.Context, app *cli.App, schema string, u record.Us
 	}
 	token := cli.RandomText()
 	u.TokenDigest = monitor.TokenDigest(token)
-	var created record.User
-	err := withRecords(ctx, app, func(s record.Store) (err error) {
-		created, err = s.CreateUser(ctx, schema, u)
-		return err
-	})
+	created, err := fromRecords(ctx, app, func(s record.Store) (record.User, error) { return s.CreateUser(ctx, schema, u) })
 	if errors.Is(err, record.ErrExists) {
 		return cli.WithHint(cli.Reword(err, "%s already has a user %s", schema, u.Email), "`tsmon user token` gives an existing user a new token")
 	}

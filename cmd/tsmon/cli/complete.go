@@ -15,7 +15,6 @@ import (
 	"tsmon/store/record"
 )
 
-// completion implements shell completion.
 type completion struct{ *App }
 
 // complete adds completion to a command and its subcommands, by the placeholders in the usage
@@ -42,7 +41,6 @@ func (a completion) complete(cmd *cobra.Command) {
 	}
 }
 
-// filePlaceholders are the placeholders of files and folders in help texts.
 var filePlaceholders = []string{"FILE", "FOLDER", "DIR", "BUNDLE", "KEY", "PATH", "A", "B", "-"}
 
 // placeholder returns the n-th argument in a usage line: of "show CHANNEL",

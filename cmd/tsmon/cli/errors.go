@@ -39,7 +39,6 @@ const (
 // ErrTerminated is the cause of a context that was ended by SIGTERM, not by SIGINT.
 var ErrTerminated = errors.New("asked to stop")
 
-// coded is an error with an exit code of its own.
 type coded struct {
 	error
 	code int

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -67,9 +68,7 @@ type checkedWriter struct {
 
 func (w *checkedWriter) Write(p []byte) (int, error) {
 	n, err := w.Writer.Write(p)
-	if w.err == nil {
-		w.err = err
-	}
+	w.err = cmp.Or(w.err, err)
 	return n, err
 }
 
@@ -158,6 +157,14 @@ func IsTerminal(stream any) bool {
 	}
 	file, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(file.Fd()))
+}
+
+// Verb says what was done, or with --dry-run what is only planned.
+func Verb(dryRun bool, done, planned string) string {
+	if dryRun {
+		return planned
+	}
+	return done
 }
 
 // Count formats a number of things, such as 1 entry or 2 entries.

@@ -168,11 +168,9 @@ func (i *Inspection) Mistyped() map[string]string {
 		if !strings.HasPrefix(name, "TSMON") || slices.Contains(known, name) {
 			continue
 		}
-		least := 3 // edits
-		for _, other := range known {
-			if d := edits(name, other); d < least {
-				found[name], least = other, d
-			}
+		near := slices.MinFunc(known, func(a, b string) int { return edits(name, a) - edits(name, b) })
+		if edits(name, near) < 3 {
+			found[name] = near
 		}
 	}
 	return found
@@ -227,7 +225,6 @@ func Changed(a, b *Config) []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// values returns the value of each setting.
 func values(c *Config) map[string]any {
 	all := map[string]any{}
 	leaves(reflect.ValueOf(*c), "", func(path string, v reflect.Value) { all[path] = v.Interface() })
@@ -257,7 +254,6 @@ func leaves(v reflect.Value, path string, visit func(path string, v reflect.Valu
 	}
 }
 
-// keyOf returns the path of a field.
 func keyOf(above string, f reflect.StructField) string {
 	if name := yamlName(f); name != "" {
 		return strings.TrimPrefix(above+"."+name, ".")
@@ -328,11 +324,8 @@ func (c *Config) ChannelLike(channel, like, follows string) string {
 	settings := c.Channels[like]
 	settings.Follows = cmp.Or(follows, settings.Follows)
 	var node yaml.Node
-	err := node.Encode(settings)
+	_ = node.Encode(settings) // lists and plain values always encode
 	node.Style = yaml.FlowStyle
-	flow, marshalled := yaml.Marshal(&node)
-	if err != nil || marshalled != nil {
-		return "channels:\n  " + channel + ": {}" // lists and plain values always encode
-	}
+	flow, _ := yaml.Marshal(&node)
 	return "channels:\n  " + channel + ": " + strings.TrimSpace(string(flow))
 }

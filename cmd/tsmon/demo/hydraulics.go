@@ -55,7 +55,6 @@ type pump struct {
 	starts      int64 // since midnight
 }
 
-// advance simulates one step.
 func (n *Network) advance() {
 	n.at += step
 	if (n.at+utcOffset)%day == 0 {
@@ -208,7 +207,6 @@ func (p *pump) turn(on bool, flow float64) {
 	}
 }
 
-// head returns the head of a pump at a flow.
 func head(flow float64) float64 { return closedHead - pumpLoss*flow*flow }
 
 func (s *station) midnight() {

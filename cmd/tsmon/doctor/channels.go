@@ -25,19 +25,15 @@ func (p channelsArea) examine(ctx context.Context, n *notes) {
 			p.rings(ctx, n.at(name+"/rings"), name)
 		}
 	}
-	p.unnamed(ctx, n)
+	unnamed, err := p.keeper().Unnamed(ctx)
+	n.at(library.Root).misplaced(unnamed, err)
 	p.unprotected(n.at("operators"))
 }
 
 // unprotected warns that anybody with a bucket's credentials can move channels without
 // operators. A folder is protected by the machine that it is on.
 func (p channelsArea) unprotected(n *notes) {
-	var bare []string
-	for _, name := range p.config.ChannelNames() {
-		if p.trust[name].Operators == nil {
-			bare = append(bare, name)
-		}
-	}
+	bare := slices.DeleteFunc(p.config.ChannelNames(), func(name string) bool { return p.trust[name].Operators != nil })
 	if len(bare) == 0 || !strings.HasPrefix(p.config.Storage, "s3:") {
 		return
 	}
@@ -121,12 +117,6 @@ func (p channelsArea) keeper() upkeep.Keeper {
 	return upkeep.Keeper{Library: library.Library{Store: p.store, Keys: p.keys}, Channels: channels.Repository{Store: p.store, Trust: p.trust}, Now: p.App.Now}
 }
 
-// unnamed finds what lies among the releases and no log names.
-func (p channelsArea) unnamed(ctx context.Context, n *notes) {
-	found, err := p.keeper().Unnamed(ctx)
-	n.at(library.Root).misplaced(found, err)
-}
-
 // strangers reports objects in a channel's folders that are not part of it.
 func (p channelsArea) strangers(ctx context.Context, n *notes, log *channels.Log) {
 	n.misplaced(p.keeper().Strangers(ctx, log.Channel, log))
@@ -151,12 +141,7 @@ func differences(force, configured *channels.Operators) string {
 	}
 	var found []string
 	list := func(what string, has, lacks map[string]string) {
-		var names []string
-		for _, name := range slices.Sorted(maps.Keys(has)) {
-			if lacks[name] != has[name] {
-				names = append(names, name)
-			}
-		}
+		names := slices.DeleteFunc(slices.Sorted(maps.Keys(has)), func(name string) bool { return lacks[name] == has[name] })
 		if len(names) > 0 {
 			found = append(found, what+": "+strings.Join(names, ", "))
 		}

@@ -30,14 +30,12 @@ func CheckConfiguration(i *config.Inspection, checkServer func(config.Server) er
 			c.Problems = append(c.Problems, f)
 		}
 	}
-	at := slices.IndexFunc(c.Settings, func(s config.Setting) bool { return s.Name == "trusted_keys" })
-	if at >= 0 {
+	if at := slices.IndexFunc(c.Settings, func(s config.Setting) bool { return s.Name == "trusted_keys" }); at >= 0 {
 		c.Settings[at].Value = keyIDs(i.Config.TrustedKeys)
 	}
 	return c
 }
 
-// configuration reports the mistakes in a configuration.
 func configuration(i *config.Inspection) []Finding {
 	n := &notes{area: areaConfiguration}
 	for _, m := range i.Mistakes {

@@ -84,7 +84,6 @@ func Areas() []string {
 type patient struct {
 	Options
 	config     *config.Config
-	file       string // of the configuration, empty if there is none
 	keys       signing.Keyring
 	trust      map[string]channels.Trust
 	store      object.Store
@@ -102,7 +101,7 @@ func Run(ctx context.Context, o Options) *Report {
 		p.Examined = func(string) {}
 	}
 	inspection := o.App.Inspect(ctx)
-	p.config, p.file = inspection.Config, inspection.File
+	p.config = inspection.Config
 	found := configuration(inspection)
 	p.Examined(areaConfiguration)
 	if len(inspection.Mistakes) == 0 {

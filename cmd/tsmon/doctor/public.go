@@ -16,7 +16,6 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	"tsmon/channels"
 	"tsmon/cmd/tsmon/cli"
@@ -156,8 +155,8 @@ func (p publicArea) served(ctx context.Context, n *notes, name string, stored []
 		n.warn("see channels", "serves something else than the store has, which is not to be believed")
 		return true
 	case !bytes.Equal(got.body, stored):
-		if p.moved(ctx, name, got.body) {
-			break
+		if now, err := (channels.Repository{Store: p.store}).Shown(ctx, name); err == nil && bytes.Equal(now, got.body) {
+			break // the channel was moved meanwhile
 		}
 		p.reportOther(ctx, n, name, got.body, stored)
 		return false
@@ -180,12 +179,6 @@ func redirected(a *answer) string {
 		return ""
 	}
 	return fmt.Sprintf(", after %s to %s", cli.Count(a.redirects, "redirect", "redirects"), a.Request.URL.Host)
-}
-
-// moved reports whether the channel was moved while it was examined.
-func (p publicArea) moved(ctx context.Context, name string, body []byte) bool {
-	now, err := channels.Repository{Store: p.store}.Shown(ctx, name)
-	return err == nil && bytes.Equal(now, body)
 }
 
 // unreachable reports an address that does not respond, with a hint.
@@ -333,9 +326,6 @@ func maxAge(header string) (seconds int, stated bool) {
 	return 0, false
 }
 
-// certificateLeft is how many days a certificate should still be valid.
-const certificateLeft = 14
-
 // transport examines TLS and its certificate.
 func (p publicArea) transport(n *notes, a *answer) {
 	if a.TLS == nil || len(a.TLS.PeerCertificates) == 0 {
@@ -345,16 +335,6 @@ func (p publicArea) transport(n *notes, a *answer) {
 		return
 	}
 	validity(n, a.TLS.PeerCertificates[0], p.App.Now())
-}
-
-// validity reports how long a certificate is valid.
-func validity(n *notes, c *x509.Certificate, now time.Time) {
-	days := int(c.NotAfter.Sub(now).Hours() / 24)
-	if days < certificateLeft {
-		n.warn("renew it, and check that its renewal works", "the certificate ends in %s, on %s", cli.Count(days, "day", "days"), c.NotAfter.UTC().Format(time.DateOnly))
-		return
-	}
-	n.ok("the certificate is valid for another %s", cli.Count(days, "day", "days"))
 }
 
 // bundles asks for the first byte of each bundle of a manifest.

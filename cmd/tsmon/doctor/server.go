@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -179,13 +180,8 @@ func readyFor(ctx context.Context, n *notes, client *http.Client, base, concern 
 		n.ok("something else than `tsmon serve` answers at %s (status %d)", base, response.StatusCode)
 		return false
 	}
-	var failing []string
-	for name, status := range state.Backends {
-		if status != "ok" {
-			failing = append(failing, name)
-		}
-	}
-	slices.Sort(failing)
+	maps.DeleteFunc(state.Backends, func(_, status string) bool { return status == "ok" })
+	failing := slices.Sorted(maps.Keys(state.Backends))
 	switch {
 	case len(failing) > 0:
 		n.fail("the log of `tsmon serve` says why", "the server is not ready: %s", strings.Join(failing, ", "))

@@ -50,7 +50,7 @@ func TestBackends(t *testing.T) {
 	}
 
 	c.environ["TSMON_RECORDS"] = "postgres://u:hush@" + free(t) + "/d?sslmode=disable"
-	c.environ["TSMON_SERIES_URL"] = "http://u:hush@" + free(t)
+	c.environ["TSMON_SERIES_URL"], c.environ["TSMON_SERIES_TOKEN"] = "http://"+free(t), "u:hush"
 	c.environ["TSMON_MQTT_URL"] = "mqtt://u:hush@" + free(t)
 	r = c.examine()
 	for text, setting := range map[string]string{"ping": "TSMON_RECORDS", "the broker accepts no connections: failed to connect to mqtt://127.0.0.1:": "TSMON_MQTT_URL"} {

@@ -76,11 +76,10 @@ func sampleText(s *fleet.Sampled) string {
 }
 
 func portionText(v fleet.VersionCount) string {
-	text := strconv.FormatFloat(v.Percent, 'f', 1, 64)
 	if v.Margin > 0 {
-		text += " ± " + strconv.FormatFloat(v.Margin, 'f', 1, 64)
+		return fmt.Sprintf("%.1f ± %.1f %%", v.Percent, v.Margin)
 	}
-	return text + " %"
+	return fmt.Sprintf("%.1f %%", v.Percent)
 }
 
 // drawGroups writes the clients by platform, type and cohort, if there is more than one kind.

@@ -136,7 +136,11 @@ func drawClients(w io.Writer, o *fleet.Opinion) {
 		}
 		rows = append(rows, cells)
 	}
-	rows = append(rows, boundsRow(o))
+	bounds := []string{"failing, bounds", boundsText(&o.Verdict.Failing)}
+	if o.Verdict.Before != nil {
+		bounds = append(bounds, boundsText(o.Verdict.Before))
+	}
+	rows = append(rows, bounds)
 	for _, age := range o.Verdict.Ages {
 		rows = append(rows, []string{fmt.Sprintf("waiting after %s", time.Duration(age.Hours*float64(time.Hour))), partText(age.Now), partText(age.Before)})
 	}
@@ -156,14 +160,6 @@ func drawOutcomes(w io.Writer, o *fleet.Opinion) {
 	}
 	fmt.Fprintln(w)
 	cli.Table(w, rows)
-}
-
-func boundsRow(o *fleet.Opinion) []string {
-	row := []string{"failing, bounds", boundsText(&o.Verdict.Failing)}
-	if o.Verdict.Before != nil {
-		row = append(row, boundsText(o.Verdict.Before))
-	}
-	return row
 }
 
 func boundsText(s *verdict.Share) string {

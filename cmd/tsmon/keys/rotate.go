@@ -83,7 +83,6 @@ func newKey(arg string) (key signing.PublicKey, err error) {
 	return key, err
 }
 
-// stateTexts describe the state of a channel in the table.
 var stateTexts = map[rotation.State]string{
 	rotation.Empty:   "shows nothing",
 	rotation.Bridge:  "needs the bridge",

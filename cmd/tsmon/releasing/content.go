@@ -46,18 +46,6 @@ func (f *ContentFlags) AddAlso(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&f.also, "also", nil, "`FILE` or KEY=FILE that new users download, in addition to the bundles, repeatable; KEY is OS-ARCH or OS-ARCH-TYPE")
 }
 
-// check validates the flags, and takes the version from the Tauri project if none is given.
-func (f *ContentFlags) check(app *cli.App) (err error) {
-	if f.version, err = app.ProjectVersion(f.version); err != nil {
-		return err
-	}
-	if f.notes != "" && f.notesFile != "" {
-		return cli.Usagef("--notes and --notes-file can't be combined")
-	}
-	_, err = bundle.ParseVersion(f.version)
-	return err
-}
-
 // named reports whether arguments or flags name bundles.
 func (f *ContentFlags) named(args []string) bool { return len(args)+len(f.bundles)+len(f.also) > 0 }
 
@@ -69,10 +57,17 @@ func (f *ContentFlags) GatherPart(ctx context.Context, app *cli.App, c *config.C
 	return f.Gather(ctx, app, c, args)
 }
 
-// Gather finds the bundles, if any are named, and reads the notes and, if a bundle
-// has no signature, the private key, which is not decrypted yet.
+// Gather finds the version, which may be that of the Tauri project, and the bundles, if any are
+// named. It reads the notes and, if a bundle has no signature, the private key, which is not
+// decrypted yet.
 func (f *ContentFlags) Gather(ctx context.Context, app *cli.App, c *config.Config, args []string) (o release.PublishOptions, err error) {
-	if err := f.check(app); err != nil {
+	if f.version, err = app.ProjectVersion(f.version); err != nil {
+		return o, err
+	}
+	if f.notes != "" && f.notesFile != "" {
+		return o, cli.Usagef("--notes and --notes-file can't be combined")
+	}
+	if _, err = bundle.ParseVersion(f.version); err != nil {
 		return o, err
 	}
 	o.Version, o.Extra = f.version, f.extra

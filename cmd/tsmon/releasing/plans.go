@@ -315,11 +315,7 @@ digits that only one plan of the channel begins with.`,
 			}
 			result := Withdrawn{Channel: channel, Hash: w.Hash, Signed: w.Signed, Changed: !dry, DryRun: dry}
 			return app.Print(result, func(out io.Writer) {
-				verb := "removed"
-				if dry {
-					verb = "would be removed"
-				}
-				fmt.Fprintf(out, "plan %s of %s: %s %s (entry %d), %s\n", w.Name(), channel, w.Entry.Action, w.Entry.Newest(), w.Entry.Sequence, verb)
+				fmt.Fprintf(out, "plan %s of %s: %s %s (entry %d), %s\n", w.Name(), channel, w.Entry.Action, w.Entry.Newest(), w.Entry.Sequence, cli.Verb(dry, "removed", "would be removed"))
 			})
 		},
 	}

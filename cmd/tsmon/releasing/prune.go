@@ -122,9 +122,6 @@ func printPrune(w io.Writer, r *upkeep.PruneReport) {
 	for _, key := range r.Unfinished {
 		fmt.Fprintf(w, "%s: an upload that was not finished\n", key)
 	}
-	verb := "removed"
-	if r.DryRun {
-		verb = "would be removed"
-	}
+	verb := cli.Verb(r.DryRun, "removed", "would be removed")
 	fmt.Fprintf(w, "%s: bundles of %s (%s), leftovers: %d\n", verb, cli.Count(len(r.Pruned), "release", "releases"), cli.Size(bytes), len(r.Leftovers)+len(r.Unfinished))
 }

@@ -39,7 +39,6 @@ type moveFlags struct {
 	wait         Wait
 }
 
-// add adds the flags that every command has.
 func (f *moveFlags) add(cmd *cobra.Command) {
 	f.addReason(cmd)
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "print the plan and what each client would get, write nothing")

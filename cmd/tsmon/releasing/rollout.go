@@ -135,7 +135,6 @@ func steerCommand(app *cli.App, f moveFlags, steer func(*release.Publisher, cont
 	return cmd
 }
 
-// percentText is the share of the clients that get a release.
 func percentText(s *release.Share) string {
 	if s.Paused {
 		return "held back"

@@ -140,7 +140,6 @@ func (p *plan) write(context.Context) error {
 	return nil
 }
 
-// action returns what write does with a file.
 func (p *plan) action(f File) (string, error) {
 	before, err := os.ReadFile(f.Path)
 	switch {

@@ -26,13 +26,11 @@ import (
 	"tsmon/store/record"
 )
 
-// messages sends to devices and can be closed.
 type messages interface {
 	monitor.Publisher
 	io.Closer
 }
 
-// backends are what the server uses.
 type backends struct {
 	log     *slog.Logger
 	objects object.Store
@@ -119,7 +117,6 @@ func (b *backends) secretsChanged(ctx context.Context, c *config.Config) bool {
 	return err == nil && now != b.secrets
 }
 
-// Close closes what was opened.
 func (b *backends) Close() error {
 	var errs []error
 	for _, c := range []io.Closer{b.mqtt, b.series, b.records} {

@@ -81,7 +81,6 @@ func sharedCredentials(ctx context.Context, c *config.Config, records record.Sto
 	return clientSecrets(ctx, c, shared)
 }
 
-// rotateFile replaces the secrets in the data folder.
 func rotateFile(c *config.Config) error {
 	if c.Data == "" {
 		return cli.NoFolder("server.upload (TSMON_UPLOAD_ACCESS_KEY)")

@@ -184,7 +184,6 @@ func demoUser(ctx context.Context, records record.Store, before *DemoFile) (reco
 	return u, err
 }
 
-// measure stores the network's values up to now.
 func measure(ctx context.Context, b *backends, network *demo.Network, now time.Time) error {
 	for batch := range network.Until(now) {
 		if err := b.series.Write(ctx, demoTenant.TsName, batch); err != nil {

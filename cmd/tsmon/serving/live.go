@@ -34,7 +34,6 @@ type live struct {
 	present *generation
 }
 
-// generation is a server with its configuration.
 type generation struct {
 	server  *api.Server
 	handler http.Handler
@@ -111,14 +110,12 @@ func (l *live) enter() *generation {
 	return l.present
 }
 
-// ServeHTTP implements http.Handler.
 func (l *live) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g := l.enter()
 	defer g.running.Done()
 	g.handler.ServeHTTP(w, r)
 }
 
-// metrics serves the metrics of the present generation.
 func (l *live) metrics(w http.ResponseWriter, r *http.Request) {
 	g := l.enter()
 	defer g.running.Done()

@@ -27,7 +27,6 @@ type certificate struct {
 // lookAgain is how often the files are checked.
 const lookAgain = 30 * time.Second
 
-// listenTLS wraps a listener in TLS.
 func listenTLS(listener net.Listener, files config.TLS, log *slog.Logger) (net.Listener, *certificate, error) {
 	c := &certificate{files: files, log: log}
 	if err := c.load(); err != nil {

@@ -59,7 +59,6 @@ the file to have all of it written again.`,
 	return cmd
 }
 
-// printInit writes a report for people.
 func printInit(w io.Writer, r *scaffold.Report) {
 	fmt.Fprintf(w, "%s: %s\n", r.Project, strings.Join(strings.Fields(r.Name+" "+r.Version+" "+r.Identifier), " "))
 	fmt.Fprintf(w, "trusted key: %s\n", strings.Join(r.KeyIDs, ", "))

@@ -152,7 +152,6 @@ func ShowCommand(app *cli.App) *cobra.Command {
 	}
 }
 
-// ringsText says what the rings of a channel show.
 func ringsText(s *release.Share) string {
 	if s == nil || len(s.Rings) == 0 {
 		return "all 100 show what the channel shows"

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -53,10 +54,8 @@ func (o *oneEntry) run(ctx context.Context, app *cli.App, channel string) error 
 		}
 		return app.Write(payload)
 	}
-	for i, who := range e.SignedBy(log.InForce(e.Sequence)) {
-		if who == o.operator {
-			return app.Write([]byte(e.Signatures[i]))
-		}
+	if i := slices.Index(e.SignedBy(log.InForce(e.Sequence)), o.operator); i >= 0 {
+		return app.Write([]byte(e.Signatures[i]))
 	}
 	return &release.Refusal{Cause: channels.ErrUnsigned, Text: fmt.Sprintf("%s has not signed entry %d of %s", o.operator, o.number, channel), Mend: "`tsmon channel log " + channel + " --json` lists who signed each entry"}
 }

@@ -124,12 +124,12 @@ func newestEntries(ctx context.Context, p *release.Publisher, channel string, li
 		err = failed
 	}
 	if errors.Is(err, channels.ErrLog) {
-		if found, failed := legibleOf(ctx, p, channel, err); found != nil {
-			found.entries = found.entries[max(0, len(found.entries)-cmp.Or(limit, len(found.entries))):]
-			return found, err
-		} else if failed != nil {
-			err = failed
+		found, failed := legibleOf(ctx, p, channel, err)
+		if failed != nil {
+			return nil, failed
 		}
+		found.entries = found.entries[max(0, len(found.entries)-cmp.Or(limit, len(found.entries))):]
+		return found, err
 	}
 	switch {
 	case err != nil:

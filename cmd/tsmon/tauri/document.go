@@ -35,7 +35,6 @@ var formats = []format{
 	{"Tauri.toml", "Tauri.%s.toml", toml.Unmarshal},
 }
 
-// document is one parsed configuration file.
 type document struct {
 	path   string
 	format format
@@ -126,10 +125,8 @@ func (d *document) memberError(member, problem string) error {
 
 // mergePatch applies a JSON merge patch (RFC 7396) and changes neither argument.
 func mergePatch(tree, patch map[string]any) map[string]any {
-	merged := maps.Clone(tree)
-	if merged == nil {
-		merged = map[string]any{}
-	}
+	merged := map[string]any{}
+	maps.Copy(merged, tree)
 	for name, value := range patch {
 		inner, isObject := value.(map[string]any)
 		switch {

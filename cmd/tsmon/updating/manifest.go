@@ -77,7 +77,14 @@ func runManifestBuild(ctx context.Context, app *cli.App, f buildFlags, args []st
 	if err != nil {
 		return err
 	}
-	return writeManifest(app, m, f.output)
+	data, err := m.Encode()
+	if err != nil {
+		return err
+	}
+	if f.output == "-" {
+		return app.Write(data)
+	}
+	return durable.Replace(f.output, 0o644, data)
 }
 
 // baseURL is the address of the folder for the bundles: what was given, else the
@@ -90,17 +97,6 @@ func baseURL(base, version string, c *config.Config) (string, error) {
 		return "", cli.Usagef("--base-url is missing, and public_url is not configured")
 	}
 	return strings.TrimRight(base, "/"), checkAddress("--base-url", base)
-}
-
-func writeManifest(app *cli.App, m *manifest.Manifest, output string) error {
-	data, err := m.Encode()
-	if err != nil {
-		return err
-	}
-	if output == "-" {
-		return app.Write(data)
-	}
-	return durable.Replace(output, 0o644, data)
 }
 
 type validateFlags struct {
