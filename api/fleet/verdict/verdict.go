@@ -157,21 +157,20 @@ func (g *Guard) Holds(now *Sums, reach int64) Cause {
 	return CauseNone
 }
 
-// Needed is how many outcomes the next step requires: of half of the clients that
-// the current one reaches, and of four in five of those that fetched the release
-// unless they have been waiting for 81 h; less those that never came to an outcome
-// with the release before either. It is no more than should reveal a release that
-// fails for half as much again as the limit.
+// Needed returns how many outcomes the next step requires: those of half of the clients
+// that the current step reaches, and of four in five clients that fetched the release.
+// Clients that have waited for 81 h are left out of the four in five. Both numbers are
+// lowered by the share of clients without an outcome in the release before. Needed never
+// exceeds the outcomes that reveal one and a half times the limit.
 func (g *Guard) Needed(now *Sums, reach int64) int64 {
 	share := max(handedShare*float64(now.Handed()-now.Ages[settles].Waiting), reachShare*float64(max(reach, now.Handed())))
 	return min(g.enough, int64(math.Ceil(g.comes*share)))
 }
 
-// refuted tests a claim about failures. Clients count in the order in which they
-// fetched the release, those that wait as not failed: failures that are known
-// sooner than successes then mislead nobody. The clients that fetched it a while
-// ago are the beginning of that order, in which few still wait, and a martingale
-// may be read at any point, so each such beginning counts as well.
+// refuted tests a claim about failures. It counts clients in the order in which they fetched
+// the release, and waiting clients as not failed, so that failures which are known sooner than
+// successes do not mislead. The clients of each age are a prefix of this order in which few
+// still wait. A martingale may be read at any point, so each prefix is tested as well.
 func refuted(c *claim, now *Sums) bool {
 	for _, age := range now.Ages {
 		if c.refuted(age.Failing, age.Reached) {
